@@ -1,0 +1,13 @@
+# fuzz/FOLDER_NAME.cpp becomes the libFuzzer target fuzz_FOLDER_NAME, linked with that folder's library.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  message(FATAL_ERROR "fuzz targets need clang: use the preset `fuzz`")
+endif()
+add_compile_options(-fsanitize=fuzzer-no-link)
+file(GLOB targets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/*.cpp)
+foreach(file ${targets})
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX MATCH "^[a-z]+" folder ${name})
+  add_executable(fuzz_${name} ${file})
+  target_link_libraries(fuzz_${name} PRIVATE tributary_${folder})
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+endforeach()

@@ -1,5 +1,5 @@
-// Byte buffers for payloads: 64-byte aligned, not zeroed, shared and immutable once filled, so that a kept activation, a
-// message in a queue and a tensor on the compute thread are one piece of memory.
+// Byte buffers for payloads: 64-byte aligned, not zeroed, shared and immutable once filled, so that a kept activation,
+// a message in a queue and a tensor on the compute thread are one piece of memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -9,8 +9,8 @@ namespace tributary {
 
 }  // namespace tributary
 
-#define TRIBUTARY_CHECK(condition, message)                                                     \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
-      ::tributary::check_failed(__FILE__, __LINE__, #condition, message);                       \
+#define TRIBUTARY_CHECK(condition, message)                               \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::tributary::check_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)

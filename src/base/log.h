@@ -35,11 +35,15 @@ bool enabled(Level level);
 // Writes `event key=value key="value with blanks"`.
 void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});
 
-inline void debug(std::string_view name, std::initializer_list<Field> fields = {}) { event(Level::kDebug, name, fields); }
+inline void debug(std::string_view name, std::initializer_list<Field> fields = {}) {
+  event(Level::kDebug, name, fields);
+}
 inline void info(std::string_view name, std::initializer_list<Field> fields = {}) { event(Level::kInfo, name, fields); }
 inline void warning(std::string_view name, std::initializer_list<Field> fields = {}) {
   event(Level::kWarning, name, fields);
 }
-inline void error(std::string_view name, std::initializer_list<Field> fields = {}) { event(Level::kError, name, fields); }
+inline void error(std::string_view name, std::initializer_list<Field> fields = {}) {
+  event(Level::kError, name, fields);
+}
 
 }  // namespace tributary::log

@@ -15,7 +15,9 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-constexpr std::uint64_t mix64(std::uint64_t a, std::uint64_t b) { return mix64(mix64(a) ^ (b * 0x9fb21c651e98df25ull)); }
+constexpr std::uint64_t mix64(std::uint64_t a, std::uint64_t b) {
+  return mix64(mix64(a) ^ (b * 0x9fb21c651e98df25ull));
+}
 
 class Random {
  public:
@@ -36,7 +38,8 @@ class Random {
   }
   // In [0, bound); bound > 0. The multiply-shift method without rejection: the bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound) {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
   // In [low, high].
   std::int64_t between(std::int64_t low, std::int64_t high) {

@@ -1,0 +1,70 @@
+#include "swarm/ledger.h"
+
+#include <algorithm>
+
+namespace tributary::swarm {
+namespace {
+
+void fold(wire::Ledger&, const wire::NewTerm&) {}
+
+void fold(wire::Ledger& ledger, const wire::Start& start) {
+  if (start.epoch != ledger.epoch + 1) return;
+  ledger.epoch = start.epoch;
+  ledger.checkpoint = start.checkpoint;
+  ledger.iteration = start.checkpoint;
+  ledger.plan = start.plan;
+  ledger.excluded.clear();
+  ledger.recent.clear();
+  std::erase_if(ledger.checkpoints, [&](Iteration c) { return c > start.checkpoint; });
+}
+
+void fold(wire::Ledger& ledger, const wire::Commit& commit) {
+  if (commit.epoch != ledger.epoch || commit.iteration != ledger.iteration) return;
+  ledger.plan = commit.next;
+  ledger.recent.push_back(commit);
+  ledger.recent.back().next = {};
+  if (ledger.recent.size() > 2) ledger.recent.erase(ledger.recent.begin());
+  ledger.excluded.clear();
+  ledger.iteration = Iteration(ledger.iteration.value() + 1);
+}
+
+void fold(wire::Ledger& ledger, const wire::Exclude& exclude) {
+  if (exclude.epoch != ledger.epoch || exclude.iteration != ledger.iteration) return;
+  for (const auto microbatch : exclude.microbatches) {
+    const auto at = std::lower_bound(ledger.excluded.begin(), ledger.excluded.end(), microbatch);
+    if (at == ledger.excluded.end() || *at != microbatch) ledger.excluded.insert(at, microbatch);
+  }
+}
+
+void fold(wire::Ledger& ledger, const wire::CheckpointComplete& complete) {
+  if (complete.epoch != ledger.epoch) return;
+  if (!ledger.checkpoints.empty() && ledger.checkpoints.back() >= complete.checkpoint) return;
+  ledger.checkpoints.push_back(complete.checkpoint);
+  if (ledger.checkpoints.size() > 2) ledger.checkpoints.erase(ledger.checkpoints.begin());
+}
+
+}  // namespace
+
+void apply_decision(wire::Ledger& ledger, const wire::Decision& decision) {
+  ++ledger.index;
+  std::visit([&](const auto& d) { fold(ledger, d); }, decision);
+}
+
+const wire::Member* member_of(const wire::Plan& plan, NodeId node) {
+  for (const auto& member : plan.members)
+    if (member.node == node) return &member;
+  return nullptr;
+}
+
+std::vector<std::uint32_t> full_set(StageId stage, std::uint32_t microbatches,
+                                    const std::vector<MicrobatchId>& excluded) {
+  std::vector<std::uint32_t> keys;
+  const std::uint32_t count = stage.value() == 0 ? 2 * microbatches : microbatches;
+  for (std::uint32_t key = 0; key < count; ++key)
+    if (!std::binary_search(excluded.begin(), excluded.end(), MicrobatchId(key % microbatches))) keys.push_back(key);
+  return keys;
+}
+
+std::uint64_t hash_of(const std::vector<std::uint32_t>& keys) { return checksum64(std::as_bytes(std::span(keys))); }
+
+}  // namespace tributary::swarm

@@ -1,0 +1,75 @@
+// What a node of an island must be told. Constants of the run are the same on every node (their hash is compared when a
+// node joins); the rest is the node's own.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "swarm/step.h"
+
+namespace tributary::swarm {
+
+// Constants of the run.
+struct RunOptions {
+  std::uint16_t stages = 1;        // S: stages of blocks; stage 0 comes on top
+  std::uint32_t microbatches = 8;  // M: per iteration
+  std::uint64_t iterations = 100;
+  std::uint64_t checkpoint_every = 0;   // iterations; 0: only at the end
+  bool shared_checkpoints = false;      // every node sees every stage's checkpoints (one disk)
+  std::vector<NodeId> voters;           // 1, 3 or 5
+  std::uint16_t replicas_at_start = 1;  // of each stage, before the first iteration begins ...
+  Duration wait_at_start = seconds(2);  // ... or this long after every stage has one
+  double most_excluded = 0.25;          // of an iteration's microbatches; more stops the run
+  StepOptions step;
+  std::uint64_t hash = 0;  // of configuration, tokenizer and corpus
+};
+
+// Pace of detection and repair: floors and multiples of what is measured, never deadlines by themselves.
+struct PaceOptions {
+  Duration ping = milliseconds(100);           // to a peer that is waited for and silent
+  Duration suspect_floor = milliseconds(350);  // silence, plus the multiples of the round trip below
+  double suspect_round_trips = 1.5;
+  double suspect_deviations = 4;
+  Duration report = milliseconds(500);  // a report is repeated this often though nothing changed
+  double stuck_factor = 10;             // a task this many times its kind's mean is stuck ...
+  Duration stuck_floor = seconds(2);    // ... but not before
+  double retry_factor = 3;              // ask again after this many times the usual wait ...
+  Duration retry_floor = seconds(1);
+  Duration retry_first = seconds(5);  // ... or this, while there is no usual wait yet
+  // Faults of the order that would make one deadline hide another. Empty: none.
+  std::string check() const;
+};
+
+struct NodeOptions {
+  RunOptions run;
+  PaceOptions pace;
+  NodeId self;
+  Incarnation incarnation;
+  bool data_node = false;
+  std::uint16_t slots = 4;  // microbatches between forward and backward at a time
+  StageId stage;            // wished for; 0 with any_stage: wherever needed
+  bool any_stage = true;
+  std::vector<Iteration> checkpoints;      // of `stage`, on this node's disk
+  std::uint64_t seed = 0;                  // for election jitter only
+  std::uint64_t chunk_elements = 1 << 18;  // of state transfer
+};
+
+// Faults planted by tests to prove that the checkers find them (tests/sim/planted_test.cpp). Always off outside tests.
+struct PlantedBugs {
+  bool skip_retract = false;
+  bool fold_twice = false;
+  bool free_early = false;
+  bool forget_kept_gradient = false;
+  bool trust_stale_orders = false;
+  bool accept_overlapping_partials = false;
+  bool ignore_result_hash = false;
+  bool skip_epoch_check = false;
+  bool apply_before_commit = false;
+  bool stale_state_chunk = false;
+};
+
+}  // namespace tributary::swarm

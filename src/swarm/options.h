@@ -15,8 +15,10 @@ namespace tributary::swarm {
 
 // Constants of the run.
 struct RunOptions {
-  std::uint16_t stages = 1;        // S: stages of blocks; stage 0 comes on top
-  std::uint32_t microbatches = 8;  // M: per iteration
+  std::uint16_t stages = 1;                // S: stages of blocks; stage 0 comes on top
+  std::vector<std::uint64_t> state_sizes;  // by stage, 0..S: elements of its flat vector
+  std::uint64_t block = 4096;              // elements over which norms are summed; ranges are not cut inside one
+  std::uint32_t microbatches = 8;          // M: per iteration
   std::uint64_t iterations = 100;
   std::uint64_t checkpoint_every = 0;   // iterations; 0: only at the end
   bool shared_checkpoints = false;      // every node sees every stage's checkpoints (one disk)

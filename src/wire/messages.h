@@ -159,7 +159,9 @@ struct Hello {
 // From a voter that is not the leader, or from a leader that cannot take the node.
 struct HelloReply {
   NodeId leader = kNobody;
-  std::string refusal;
+  std::string refusal;       // not empty: for good
+  bool expired = false;      // `incarnation` was declared dead; come back as a new one
+  Incarnation incarnation;
 };
 struct Leave {
   Incarnation incarnation;

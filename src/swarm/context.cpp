@@ -1,0 +1,143 @@
+#include "swarm/context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/random.h"
+
+namespace tributary::swarm {
+namespace {
+
+bool is_pipeline(TaskKind kind) {
+  return kind == TaskKind::kEmbed || kind == TaskKind::kForward || kind == TaskKind::kHead ||
+         kind == TaskKind::kBackward || kind == TaskKind::kEmbedBackward;
+}
+
+}  // namespace
+
+void Counters::add(const Counters& o) {
+  repairs += o.repairs;
+  replays += o.replays;
+  deep_replays += o.deep_replays;
+  retractions += o.retractions;
+  duplicates += o.duplicates;
+  excluded += o.excluded;
+  stale_orders += o.stale_orders;
+  resealed += o.resealed;
+  adopted += o.adopted;
+  rewinds += o.rewinds;
+  late_chunks += o.late_chunks;
+  joins += o.joins;
+  rejoins += o.rejoins;
+  false_suspicions += o.false_suspicions;
+  early += o.early;
+  dropped += o.dropped;
+  retries += o.retries;
+  elections += o.elections;
+}
+
+Context::Context(const NodeOptions& node_options, PlantedBugs planted)
+    : options(node_options), bugs(planted), incarnation(node_options.incarnation), detector(node_options.pace) {}
+
+void Context::send(NodeId to, wire::Body body, Payload payload) {
+  TRIBUTARY_CHECK(to != options.self && to != wire::kNobody, wire::name_of(body));
+  effects->push_back(Send{to, {std::move(body), std::move(payload)}});
+}
+
+void Context::run(Task task, std::function<void(const TaskResult&)> done) {
+  task.id = next_task_++;
+  (is_pipeline(task.kind) ? pipeline_ : urgent_).push_back({std::move(task), std::move(done)});
+  issue();
+}
+
+void Context::after_tasks(std::function<void()> done) {
+  urgent_.push_back({Task{}, [done = std::move(done)](const TaskResult&) { done(); }});
+  issue();
+}
+
+void Context::issue() {
+  if (issuing_) return;
+  issuing_ = true;
+  while (running_ == 0) {
+    auto& queue = urgent_.empty() ? pipeline_ : urgent_;
+    if (queue.empty()) break;
+    auto next = std::move(queue.front());
+    queue.pop_front();
+    if (next.task.id == 0) {
+      next.done({});
+      continue;
+    }
+    running_ = next.task.id;
+    running_kind_ = next.task.kind;
+    running_since_ = now;
+    running_done_ = std::move(next.done);
+    effects->push_back(RunTask{std::move(next.task)});
+  }
+  issuing_ = false;
+}
+
+void Context::computed(const TaskResult& result) {
+  if (result.id != running_) return;
+  running_ = 0;
+  ++tasks_done_;
+  const double took = to_seconds(now - running_since_);
+  auto [at, first] = mean_s_.try_emplace(running_kind_, took);
+  if (!first) at->second += 0.2 * (took - at->second);
+  const auto done = std::exchange(running_done_, nullptr);
+  if (done) done(result);
+  issue();
+}
+
+void Context::reset_tasks() {
+  urgent_.clear();
+  pipeline_.clear();
+  running_done_ = nullptr;
+}
+
+Duration Context::mean_of(TaskKind kind) const {
+  const auto at = mean_s_.find(kind);
+  return at == mean_s_.end() ? Duration::zero() : seconds(at->second);
+}
+
+Time Context::next_task_check() const {
+  if (running_ == 0 || !mean_s_.contains(running_kind_)) return kNever;
+  const auto limit = std::max(options.pace.stuck_floor, seconds(options.pace.stuck_factor * mean_s_.at(running_kind_)));
+  return running_since_ + limit;
+}
+
+bool Context::stuck() const { return now >= next_task_check(); }
+
+bool Context::alive(NodeId node) const {
+  const auto* member = member_of(ledger.plan, node);
+  return member && !dead.contains(node);
+}
+
+bool Context::usable(NodeId node) const {
+  const auto* member = member_of(ledger.plan, node);
+  return member && !member->listener && !dead.contains(node) && (node == options.self || !detector.suspected(node));
+}
+
+NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const {
+  const auto stage = stage_of(part);
+  NodeId best = wire::kNobody;
+  std::uint64_t best_score = 0;
+  for (const auto& member : ledger.plan.members) {
+    if (member.stage != stage || !usable(member.node) || avoid.contains(member.node)) continue;
+    // Rendezvous hashing: who dies elsewhere does not change the choice. Stage 0's two parts stay together.
+    const auto score = mix64(mix64(microbatch.value(), stage.value()), member.node.value());
+    if (best == wire::kNobody || score > best_score) {
+      best = member.node;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+std::vector<NodeId> Context::suspects() const {
+  std::vector<NodeId> out;
+  for (const auto& member : ledger.plan.members)
+    if (member.node != options.self && !member.listener && !usable(member.node)) out.push_back(member.node);
+  return out;
+}
+
+}  // namespace tributary::swarm

@@ -1,0 +1,115 @@
+// One node of an island: the protocol as a state machine. Events in, effects out; no thread, socket, clock or tensor.
+// The same object runs in the real world (src/node) and in the simulated one (src/sim).
+//
+// Parts: Raft (voters: the log of decisions), Sequencer (the leader: orders and decisions), Pipeline (microbatches),
+// Reduction (gradient sums), StateSync (joining). This class routes messages to them, follows the ledger from iteration
+// to iteration, and reports to the leader. One thread only.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "swarm/context.h"
+#include "swarm/pipeline.h"
+#include "swarm/raft.h"
+#include "swarm/reduction.h"
+#include "swarm/sequencer.h"
+#include "swarm/state_sync.h"
+
+namespace tributary::swarm {
+
+class Node {
+ public:
+  enum class Phase { kOutside, kLoading, kListening, kWorking, kFinishing, kGone };
+
+  // `log`: what this voter's disk holds (empty for a new one; ignored for nodes that are no voters).
+  Node(const NodeOptions& options, const wire::DurableLog& log, Time now, PlantedBugs bugs = {});
+
+  // Handles one event, or with Woken just the time, and appends what is to be done to `effects`, in order.
+  void handle(Time now, const Event& event, std::vector<Effect>& effects);
+  // Woken is due then, unless another event comes first.
+  Time next_wake() const;
+
+  // For status, progress and checkers; not for the protocol.
+  Phase phase() const { return phase_; }
+  StageId stage() const { return stage_; }
+  bool holding() const { return holding_; }
+  Incarnation incarnation() const { return context_.incarnation; }
+  const wire::Ledger& ledger() const { return context_.ledger; }
+  std::uint64_t weights_hash() const { return weights_hash_; }
+  bool leading() const { return raft_ && raft_->ready(); }
+  NodeId leader() const { return context_.leader; }
+  const Counters& counters() const { return context_.counters; }
+  const Pipeline& pipeline() const { return pipeline_; }
+  const Raft* raft() const { return raft_ ? &*raft_ : nullptr; }
+  const Sequencer* sequencer() const { return sequencer_ ? &*sequencer_ : nullptr; }
+  const Context& context() const { return context_; }
+  std::string why_waiting() const;
+
+ private:
+  static constexpr std::size_t kMostEarly = 4096;
+
+  void dispatch(const Event& event);
+  void receive(NodeId from, const wire::Message& message);
+  template <class T>
+  void receive_stamped(NodeId from, const T& body, const wire::Message& message);
+  void deliver(NodeId to, wire::Body body);
+  void to_leader(wire::Body body);
+  void settle();
+
+  void on(NodeId from, const wire::Orders& orders);
+  void on(NodeId from, const wire::LedgerUpdate& update);
+  void on(NodeId from, const wire::HelloReply& reply);
+  void on(NodeId from, const wire::Hello& hello);
+  void on(NodeId from, const wire::Report& report);
+  void on(NodeId from, const wire::Leave& leave);
+  void peer_lost(NodeId peer);
+
+  void follow(const wire::Ledger& ledger);
+  void enter_epoch();
+  void loaded(const TaskResult& result);
+  void begin_iteration();
+  void pursue_commit();
+  void applied(const wire::Commit& commit, std::uint64_t weights_hash);
+  void save_if_due();
+  void rejoin();
+  void finish();
+
+  void tick();
+  void say_hello();
+  void report_now();
+  wire::Report make_report() const;
+  const wire::Commit* commit_of(Iteration iteration) const;
+  std::uint64_t size_of(StageId stage) const { return context_.options.run.state_sizes[stage.value()]; }
+  bool run_over() const { return context_.ledger.iteration.value() >= context_.options.run.iterations; }
+  void watch_peers();
+  bool is_voter() const { return raft_.has_value(); }
+
+  Context context_;
+  Pipeline pipeline_;
+  Reduction reduction_;
+  StateSync sync_;
+  std::optional<Raft> raft_;            // voters only
+  std::optional<Sequencer> sequencer_;  // voters only
+  Phase phase_ = Phase::kOutside;
+  wire::Ledger latest_;  // as far as the log is known; context_.ledger is what this node works in
+  StageId stage_;
+  bool holding_ = false;  // the whole state of stage_, as before context_.ledger.iteration
+  bool applying_ = false;
+  bool leaving_ = false;
+  Time fetch_at_ = kNever;
+  std::uint32_t fetch_tries_ = 0;
+  std::uint64_t weights_hash_ = 0;
+  Iteration saved_;
+  bool report_due_ = false;
+  Time report_at_{};
+  Time hello_at_{};
+  std::size_t hello_turn_ = 0;
+  std::deque<std::pair<NodeId, wire::Body>> local_;     // to this node itself
+  std::deque<std::pair<NodeId, wire::Message>> early_;  // for an iteration that is not reached yet
+};
+
+}  // namespace tributary::swarm

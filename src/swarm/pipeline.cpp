@@ -1,0 +1,495 @@
+#include "swarm/pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tributary::swarm {
+namespace {
+
+PartId before(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() - 1)); }
+PartId after(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() + 1)); }
+
+}  // namespace
+
+void Pipeline::begin(bool member, StageId stage) {
+  member_ = member;
+  stage_ = stage;
+  works_.clear();
+  folded_.clear();
+  bad_.clear();
+  ready_.clear();
+  to_launch_.clear();
+  slots_used_ = 0;
+  launched_open_ = 0;
+  if (!member || stage != StageId(0)) return;
+  const auto& paths = context_.ledger.plan.paths;
+  for (std::uint32_t m = static_cast<std::uint32_t>(paths.size()); m-- > 0;)
+    if (paths[m].front() == context_.options.self && !excluded(MicrobatchId(m))) to_launch_.push_back(MicrobatchId(m));
+  launch();
+}
+
+void Pipeline::launch() {
+  while (!to_launch_.empty() && launched_open_ < context_.ledger.plan.in_flight) {
+    const auto microbatch = to_launch_.back();
+    to_launch_.pop_back();
+    if (excluded(microbatch) || works_.contains({PartId(0), microbatch})) continue;
+    ++launched_open_;
+    advance(open(PartId(0), microbatch));
+  }
+}
+
+bool Pipeline::excluded(MicrobatchId microbatch) const {
+  const auto& list = context_.ledger.excluded;
+  return std::binary_search(list.begin(), list.end(), microbatch);
+}
+
+bool Pipeline::accepts(PartId part, MicrobatchId microbatch, std::size_t hops) const {
+  return member_ && part <= context_.head_part() && context_.stage_of(part) == stage_ &&
+         microbatch.value() < context_.microbatches() && hops == context_.stages() + 2u && !excluded(microbatch);
+}
+
+std::uint32_t Pipeline::key_of(const Work& work) const {
+  return swarm::key_of(work.part, work.microbatch, context_.stages(), context_.microbatches());
+}
+
+Pipeline::Work& Pipeline::open(PartId part, MicrobatchId microbatch) {
+  const auto [at, created] = works_.try_emplace({part, microbatch});
+  auto& work = at->second;
+  if (created) {
+    work.part = part;
+    work.microbatch = microbatch;
+    work.hops = context_.ledger.plan.paths[microbatch.value()];
+    work.hops[part.value()] = context_.options.self;
+  }
+  return work;
+}
+
+// What the sender knows of its own side of the path is better than what is known here; of the other side, only when
+// nothing is known yet.
+void Pipeline::learn(Work& work, NodeId from, const std::vector<NodeId>& hops, const std::vector<NodeId>& suspects,
+                     bool upstream) {
+  const auto own = work.part.value();
+  for (std::uint16_t p = 0; p < hops.size(); ++p) {
+    const bool senders_side = upstream ? p < own : p > own;
+    if (senders_side && hops[p] != wire::kNobody) work.hops[p] = hops[p];
+  }
+  work.hops[upstream ? own - 1 : own + 1] = from;
+  for (const auto node : suspects)
+    if (node != context_.options.self && node != from) work.avoid.insert(node);
+  work.avoid.erase(from);
+}
+
+NodeId Pipeline::resolve(Work& work, PartId part) {
+  auto& hop = work.hops[part.value()];
+  if (hop != wire::kNobody && context_.usable(hop) && !work.avoid.contains(hop)) return hop;
+  auto next = context_.replacement(part, work.microbatch, work.avoid);
+  if (next == wire::kNobody) {
+    work.avoid.clear();
+    next = context_.replacement(part, work.microbatch, {});
+  }
+  if (next != wire::kNobody && next != hop) ++context_.counters.repairs;
+  if (next != wire::kNobody) hop = next;
+  return next;
+}
+
+Duration Pipeline::patience(int tries) const {
+  const auto& pace = context_.options.pace;
+  const auto base =
+      usual_wait_s_ == 0 ? pace.retry_first : std::max(pace.retry_floor, seconds(pace.retry_factor * usual_wait_s_));
+  return base * (1 << std::min(tries, 4));
+}
+
+void Pipeline::ask_previous(Work& work, bool again) {
+  const auto node = resolve(work, before(work.part));
+  work.prev_asked = node != wire::kNobody;
+  if (!work.prev_asked) return;
+  work.prev_at = context_.now;
+  context_.send(node, wire::Want{context_.stamp(), work.microbatch, before(work.part), false, again, work.hops,
+                                 context_.suspects()});
+}
+
+void Pipeline::ask_next(Work& work, bool again) {
+  const auto node = resolve(work, after(work.part));
+  work.next_engaged = node != wire::kNobody;
+  if (!work.next_engaged) return;
+  work.next_at = context_.now;
+  context_.send(node, wire::Want{context_.stamp(), work.microbatch, after(work.part), true, again, work.hops,
+                                 context_.suspects()});
+}
+
+void Pipeline::receive(NodeId from, const wire::Forward& message, Payload payload) {
+  if (!payload || message.part == PartId(0) || !accepts(message.part, message.microbatch, message.hops.size())) {
+    ++context_.counters.dropped;
+    return;
+  }
+  const bool known = works_.contains({message.part, message.microbatch});
+  auto& work = open(message.part, message.microbatch);
+  learn(work, from, message.hops, message.suspects, true);
+  if (!known) {
+    for (std::uint16_t p = message.part.value() + 1; p < message.hops.size(); ++p) work.hops[p] = message.hops[p];
+    work.repair = message.repair;
+  } else if (work.act_in) {
+    ++context_.counters.duplicates;
+  }
+  if (!work.act_in) work.act_in = std::move(payload);
+  work.grad_waiters.insert(from);
+  advance(work);
+}
+
+void Pipeline::receive(NodeId from, const wire::Backward& message, Payload payload) {
+  if (!payload || message.part == context_.head_part() ||
+      !accepts(message.part, message.microbatch, message.hops.size())) {
+    ++context_.counters.dropped;
+    return;
+  }
+  const bool known = works_.contains({message.part, message.microbatch});
+  auto& work = open(message.part, message.microbatch);
+  learn(work, from, message.hops, message.suspects, false);
+  if (!known) {
+    // A gradient for a microbatch never seen here: this node was chosen in place of a dead one.
+    for (std::uint16_t p = 0; p < message.part.value(); ++p) work.hops[p] = message.hops[p];
+    work.repair = true;
+  }
+  if (!work.grad_in) {
+    work.grad_in = std::move(payload);
+    if (work.next_engaged && work.next_tries == 0) {
+      const double waited = to_seconds(context_.now - work.next_at);
+      usual_wait_s_ = usual_wait_s_ == 0 ? waited : usual_wait_s_ + 0.2 * (waited - usual_wait_s_);
+    }
+  } else {
+    ++context_.counters.duplicates;
+  }
+  advance(work);
+}
+
+void Pipeline::receive(NodeId from, const wire::Want& message) {
+  const bool impossible = message.gradient ? message.part == PartId(0) : message.part == context_.head_part();
+  if (impossible || !accepts(message.part, message.microbatch, message.hops.size())) {
+    ++context_.counters.dropped;
+    return;
+  }
+  const bool known = works_.contains({message.part, message.microbatch});
+  auto& work = open(message.part, message.microbatch);
+  learn(work, from, message.hops, message.suspects, message.gradient);
+  if (!known) {
+    work.repair = true;
+    const auto& hops = message.hops;
+    for (std::uint16_t p = 0; p < hops.size(); ++p)
+      if (p != message.part.value() && (message.gradient ? p > message.part.value() : p < message.part.value()))
+        work.hops[p] = hops[p];
+  }
+  if (message.gradient) {
+    work.grad_waiters.insert(from);
+    if (message.again) work.grad_sent.erase(from);
+    if (work.grad_out) ++context_.counters.duplicates;
+  } else {
+    work.act_waiters.insert(from);
+    if (message.again) work.act_sent.erase(from);
+    // It stands at the next part now; its gradient will come.
+    if (!work.grad_in) {
+      work.next_engaged = true;
+      work.next_at = context_.now;
+    }
+  }
+  advance(work);
+}
+
+void Pipeline::assign(const wire::Assignment& a) {
+  if (!accepts(a.part, a.microbatch, context_.stages() + 2u)) return;
+  const bool known = works_.contains({a.part, a.microbatch});
+  auto& work = open(a.part, a.microbatch);
+  if (folded_.contains(key_of(work))) return;
+  if (!known) {
+    ++context_.counters.replays;
+    work.repair = true;
+  }
+  if (a.part > PartId(0) && a.previous != wire::kNobody && work.hops[a.part.value() - 1] != a.previous) {
+    work.hops[a.part.value() - 1] = a.previous;
+    if (!work.act_in) work.prev_asked = false;
+  }
+  if (a.part < context_.head_part() && a.next != wire::kNobody && work.hops[a.part.value() + 1] != a.next) {
+    work.hops[a.part.value() + 1] = a.next;
+    if (!work.grad_in && (work.repair || work.forward_done)) work.next_engaged = false;
+  }
+  if (work.done) {  // its contribution was discarded or retracted before this node became the owner
+    ++context_.counters.replays;
+    work.done = work.backward_queued = false;
+    if (work.part == context_.head_part()) work.forward_queued = work.forward_done = false;
+  }
+  advance(work);
+}
+
+// Moves a work as far as it can go now. Idempotent: everything it does is marked in the work.
+void Pipeline::advance(Work& work) {
+  if (excluded(work.microbatch) || bad_.contains(work.microbatch)) return;
+  const bool embed = work.part == PartId(0);
+  const bool head = work.part == context_.head_part();
+  if (!embed && !work.act_in && !work.prev_asked && !work.done) ask_previous(work, false);
+  // A stand-in that has the gradient of an embedding needs no activation at all.
+  const bool input = embed ? (!work.grad_in || !work.act_waiters.empty()) : work.act_in != nullptr;
+  if (input && !work.forward_queued) queue(work, false);
+  if (!head && !work.grad_in && !work.next_engaged && (work.repair || work.act_out)) engage_next(work);
+  if (!head && work.grad_in && (embed || work.act_in) && !work.backward_queued) queue(work, true);
+  deliver(work);
+  pump();
+}
+
+void Pipeline::engage_next(Work& work) {
+  if (work.repair) return ask_next(work, false);
+  const auto node = resolve(work, after(work.part));
+  work.next_engaged = node != wire::kNobody;
+  work.next_at = context_.now;
+  if (work.next_engaged) work.act_waiters.insert(node);
+}
+
+void Pipeline::deliver(Work& work) {
+  if (work.act_out) {
+    for (const auto node : work.act_waiters) {
+      if (!work.act_sent.insert(node).second) continue;
+      const bool stands_in = context_.ledger.plan.paths[work.microbatch.value()][work.part.value() + 1] != node;
+      context_.send(
+          node,
+          wire::Forward{context_.stamp(), work.microbatch, after(work.part), stands_in, work.hops, context_.suspects()},
+          work.act_out);
+    }
+  }
+  if (!work.grad_out || work.part == PartId(0)) return;
+  if (work.grad_waiters.empty() && !work.grad_delivered) {
+    const auto node = resolve(work, before(work.part));
+    if (node != wire::kNobody) work.grad_waiters.insert(node);
+  }
+  for (const auto node : work.grad_waiters) {
+    if (!work.grad_sent.insert(node).second) continue;
+    work.grad_delivered = true;
+    context_.send(node,
+                  wire::Backward{context_.stamp(), work.microbatch, before(work.part), work.hops, context_.suspects()},
+                  work.grad_out);
+  }
+  if (context_.bugs.forget_kept_gradient && work.grad_delivered) work.grad_out = nullptr;
+}
+
+void Pipeline::queue(Work& work, bool backward) {
+  (backward ? work.backward_queued : work.forward_queued) = true;
+  ready_.push_back({{work.part, work.microbatch}, backward});
+}
+
+// First in, first out; a forward that finds no slot is passed over. Stand-ins need no slot: a repair must never wait
+// for one that is held by what waits for the repair.
+void Pipeline::pump() {
+  while (context_.pipeline_idle()) {
+    const auto at = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& ready) {
+      const auto found = works_.find(ready.key);
+      if (found == works_.end() || ready.backward || stage_ == StageId(0)) return true;
+      return found->second.repair || found->second.holds_slot || slots_used_ < context_.options.slots;
+    });
+    if (at == ready_.end()) return;
+    const auto next = *at;
+    ready_.erase(at);
+    const auto found = works_.find(next.key);
+    if (found == works_.end()) continue;
+    next.backward ? start_backward(found->second) : start_forward(found->second);
+  }
+}
+
+Task Pipeline::task_for(const Work& work, TaskKind kind) const {
+  Task task;
+  task.kind = kind;
+  task.stage = stage_;
+  task.part = work.part;
+  task.iteration = context_.ledger.iteration;
+  task.microbatch = work.microbatch;
+  if (kind != TaskKind::kEmbed && work.part != PartId(0)) task.input = work.act_in;
+  if (kind != TaskKind::kEmbed && kind != TaskKind::kForward) task.gradient = work.grad_in;
+  return task;
+}
+
+void Pipeline::start_forward(Work& work) {
+  const auto kind = work.part == PartId(0)              ? TaskKind::kEmbed
+                    : work.part == context_.head_part() ? TaskKind::kHead
+                                                        : TaskKind::kForward;
+  if (kind == TaskKind::kForward && !work.holds_slot) {
+    work.holds_slot = true;
+    ++slots_used_;
+  }
+  const Key key{work.part, work.microbatch};
+  context_.run(task_for(work, kind), [this, key](const TaskResult& result) { finished(key, result, false); });
+}
+
+void Pipeline::start_backward(Work& work) {
+  const auto kind = work.part == PartId(0) ? TaskKind::kEmbedBackward : TaskKind::kBackward;
+  const Key key{work.part, work.microbatch};
+  context_.run(task_for(work, kind), [this, key](const TaskResult& result) { finished(key, result, true); });
+}
+
+void Pipeline::finished(Key key, const TaskResult& result, bool backward) {
+  const auto at = works_.find(key);
+  if (at == works_.end()) return pump();
+  auto& work = at->second;
+  if (!result.ok) {
+    bad_.insert(work.microbatch);
+    release_slot(work);
+    on_change();
+    return pump();
+  }
+  const bool head = work.part == context_.head_part();
+  if (!backward) {
+    work.forward_done = true;
+    if (head) {
+      work.loss = result.loss;
+      work.tokens = result.tokens;
+      work.grad_out = result.output;
+    } else if (!work.act_out) {
+      work.act_out = result.output;
+    }
+  } else {
+    if (work.part != PartId(0)) work.grad_out = result.output;
+    release_slot(work);
+  }
+  if (backward || head) settle(work);
+  advance(work);
+}
+
+// The contribution exists: fold it if it is this node's to fold. From here on it is the protocol's fact.
+void Pipeline::settle(Work& work) {
+  const auto key = key_of(work);
+  work.done = true;
+  const bool wanted = wants_fold(key) && !folded_.contains(key) && !excluded(work.microbatch);
+  context_.run(task_for(work, wanted ? TaskKind::kFold : TaskKind::kDiscard), nullptr);
+  if (!wanted) return;
+  if (context_.bugs.fold_twice && key % 7 == 3) {
+    const auto kind = work.part == context_.head_part() ? TaskKind::kHead
+                      : work.part == PartId(0)          ? TaskKind::kEmbedBackward
+                                                        : TaskKind::kBackward;
+    context_.run(task_for(work, kind),
+                 [this, fold = task_for(work, TaskKind::kFold)](const TaskResult&) { context_.run(fold, nullptr); });
+  }
+  folded_.insert(key);
+  if (work.part == PartId(0)) {
+    launched_open_ = std::max(0, launched_open_ - 1);
+    launch();
+  }
+  if (context_.bugs.free_early) work.act_in = work.act_out = work.grad_in = nullptr;
+  on_change();
+}
+
+void Pipeline::release_slot(Work& work) {
+  if (!std::exchange(work.holds_slot, false)) return;
+  --slots_used_;
+}
+
+void Pipeline::retract(std::uint32_t key) {
+  const auto m = context_.microbatches();
+  const auto part = stage_ != StageId(0) ? PartId(stage_.value()) : key < m ? PartId(0) : context_.head_part();
+  const auto at = works_.find({part, MicrobatchId(key % m)});
+  TRIBUTARY_CHECK(at != works_.end() && folded_.erase(key) == 1, "retracting what is not folded");
+  ++context_.counters.retractions;
+  if (!context_.bugs.skip_retract) context_.run(task_for(at->second, TaskKind::kRetract), nullptr);
+  on_change();
+}
+
+void Pipeline::peer_lost(NodeId peer) {
+  for (auto& [key, work] : works_) {
+    work.act_waiters.erase(peer);
+    work.act_sent.erase(peer);
+    work.grad_waiters.erase(peer);
+    work.grad_sent.erase(peer);
+    const auto part = work.part.value();
+    const bool next_lost = part < context_.head_part().value() && work.hops[part + 1] == peer;
+    if (next_lost && work.next_engaged && !work.grad_in) {
+      const auto node = resolve(work, after(work.part));
+      work.next_engaged = node != wire::kNobody && node != peer;
+      work.next_at = context_.now;
+      if (work.next_engaged) {
+        if (work.act_out) {
+          work.act_waiters.insert(node);
+        } else if (work.repair) {
+          ask_next(work, false);
+        }
+      }
+    }
+    if (part > 0 && work.hops[part - 1] == peer && work.prev_asked && !work.act_in) work.prev_asked = false;
+    advance(work);
+  }
+}
+
+void Pipeline::drop_excluded() {
+  for (auto at = works_.begin(); at != works_.end();) {
+    auto& work = at->second;
+    if (!excluded(work.microbatch)) {
+      ++at;
+      continue;
+    }
+    const auto key = key_of(work);
+    if (folded_.contains(key)) {
+      retract(key);
+    } else if (work.part == PartId(0)) {
+      launched_open_ = std::max(0, launched_open_ - 1);
+    }
+    release_slot(work);
+    at = works_.erase(at);
+  }
+  launch();
+  pump();
+}
+
+void Pipeline::tick() {
+  for (auto& [key, work] : works_) {
+    if (excluded(work.microbatch) || bad_.contains(work.microbatch)) continue;
+    const bool waits_next = work.part < context_.head_part() && !work.grad_in;
+    if (waits_next && work.next_engaged && context_.now >= work.next_at + patience(work.next_tries)) {
+      ++work.next_tries;
+      ++context_.counters.retries;
+      ask_next(work, true);
+    }
+    if (work.prev_asked && !work.act_in && context_.now >= work.prev_at + patience(work.prev_tries)) {
+      ++work.prev_tries;
+      ++context_.counters.retries;
+      ask_previous(work, true);
+    }
+    advance(work);  // those who found nobody to ask try again
+  }
+}
+
+Time Pipeline::next_wake() const {
+  Time wake = kNever;
+  for (const auto& [key, work] : works_) {
+    if (work.part < context_.head_part() && !work.grad_in && work.next_engaged)
+      wake = std::min(wake, work.next_at + patience(work.next_tries));
+    if (work.prev_asked && !work.act_in) wake = std::min(wake, work.prev_at + patience(work.prev_tries));
+  }
+  return wake;
+}
+
+void Pipeline::add_awaited(std::set<NodeId>& peers) const {
+  for (const auto& [key, work] : works_) {
+    const auto part = work.part.value();
+    if (work.part < context_.head_part() && !work.grad_in && work.next_engaged) peers.insert(work.hops[part + 1]);
+    if (work.prev_asked && !work.act_in) peers.insert(work.hops[part - 1]);
+  }
+}
+
+void Pipeline::fill(wire::Report& report) const {
+  const auto m = context_.microbatches();
+  report.folded.assign(folded_.begin(), folded_.end());
+  report.bad.assign(bad_.begin(), bad_.end());
+  if (stage_ != StageId(0)) return;
+  for (const auto key : report.folded) {
+    const auto& work = works_.at({key < m ? PartId(0) : context_.head_part(), MicrobatchId(key % m)});
+    if (key < m) {
+      report.hops.push_back(work.hops);
+    } else {
+      report.losses.push_back(work.loss);
+      report.tokens.push_back(work.tokens);
+    }
+  }
+}
+
+std::uint64_t Pipeline::kept_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, work] : works_)
+    for (const auto* payload : {&work.act_in, &work.act_out, &work.grad_in, &work.grad_out})
+      bytes += payload_size(*payload);
+  return bytes;
+}
+
+}  // namespace tributary::swarm

@@ -1,0 +1,30 @@
+// The leader's choices, as pure functions: who does what in the next iteration. The seam for other routers.
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "swarm/options.h"
+#include "wire/messages.h"
+
+namespace tributary::swarm {
+
+struct Candidate {
+  wire::Member member;
+  Duration forward = Duration::zero();    // measured time of a microbatch; zero: unknown
+  std::map<NodeId, Duration> round_trip;  // to its neighbours, where measured
+};
+
+// Paths for all microbatches over the members that are no listeners: each goes where it is expected to finish first, by
+// measured compute times and link delays. Requires a usable member in every stage. Members come back ordered by node.
+wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates);
+
+// The stage where one more relay helps most: the one whose members do the fewest microbatches per second.
+StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members);
+
+// Equal ranges of a stage's vector, one an owner (at most kMostShares), cut at multiples of `block` elements.
+inline constexpr std::size_t kMostShares = 16;
+std::vector<wire::Share> make_shares(std::uint64_t size, const std::vector<NodeId>& owners, std::size_t count,
+                                     std::uint64_t block);
+
+}  // namespace tributary::swarm

@@ -1,0 +1,260 @@
+#include "swarm/reduction.h"
+
+#include <algorithm>
+
+namespace tributary::swarm {
+namespace {
+
+// Set hash of a piece sent on request after the commit: the committed hash of the whole result vouches for it.
+constexpr std::uint64_t kByCommit = 0;
+constexpr std::size_t kMostRanges = 64;
+
+}  // namespace
+
+void Reduction::begin(StageId stage, std::uint64_t size) {
+  ++generation_;
+  stage_ = stage;
+  size_ = size;
+  orders_ = {};
+  partials_.clear();
+  partials_sent_.clear();
+  summing_.clear();
+  given_.clear();
+  pieces_.clear();
+  covered_ = 0;
+  finishing_ = complete_ = fetching_ = false;
+  hash_ = 0;
+  sum_squares_ = 0;
+}
+
+void Reduction::reset() {
+  begin(StageId(0), 0);
+  kept_.clear();
+}
+
+void Reduction::drop_results() {
+  const auto orders = orders_;
+  begin(stage_, size_);
+  orders_.term = orders.term;
+  orders_.revision = orders.revision;
+}
+
+bool Reduction::receive(const wire::Orders& orders) {
+  const bool newer = std::pair(orders.term, orders.revision) > std::pair(orders_.term, orders_.revision);
+  if (!newer && !(context_.bugs.trust_stale_orders && orders.sealed)) {
+    ++context_.counters.stale_orders;
+    return false;
+  }
+  if (orders_.sealed && orders.sealed) ++context_.counters.resealed;
+  orders_ = orders;
+  return true;
+}
+
+const std::vector<std::uint32_t>* Reduction::keys_owned_by(NodeId node) const {
+  for (const auto& owned : orders_.owners)
+    if (owned.node == node) return &owned.keys;
+  return nullptr;
+}
+
+bool Reduction::wants(std::uint32_t key) const {
+  if (!orders_.sealed) return true;
+  const auto* own = keys_owned_by(context_.options.self);
+  return own && std::binary_search(own->begin(), own->end(), key);
+}
+
+// Makes the folded set equal to the ordered one. True if it is.
+bool Reduction::reconcile() {
+  static const std::vector<std::uint32_t> kNone;
+  const auto* owned = keys_owned_by(context_.options.self);
+  const auto& own = owned ? *owned : kNone;
+  std::vector<std::uint32_t> surplus;
+  for (const auto key : pipeline_.folded())
+    if (!std::binary_search(own.begin(), own.end(), key)) surplus.push_back(key);
+  for (const auto key : surplus) pipeline_.retract(key);
+  return std::equal(own.begin(), own.end(), pipeline_.folded().begin(), pipeline_.folded().end());
+}
+
+void Reduction::advance() {
+  if (size_ == 0 || !orders_.sealed) return;
+  if (complete_) {
+    give_out();
+    return;
+  }
+  const auto* self = member_of(context_.ledger.plan, context_.options.self);
+  if (self && !self->listener && reconcile()) send_partials();
+  sum_ranges();
+  give_out();
+}
+
+void Reduction::send_partials() {
+  const auto* own = keys_owned_by(context_.options.self);
+  if (!own || own->empty()) return;
+  const auto set_hash = hash_of(*own);
+  for (const auto& share : orders_.shares) {
+    if (pieces_.contains(share.begin)) continue;
+    if (!partials_sent_.insert({share.begin, share.owner, set_hash}).second) continue;
+    Task task;
+    task.kind = TaskKind::kPartial;
+    task.stage = stage_;
+    task.iteration = context_.ledger.iteration;
+    task.range = {share.begin, share.end};
+    context_.run(task, [this, share, keys = *own, generation = generation_](const TaskResult& result) {
+      if (generation != generation_) return;
+      if (share.owner == context_.options.self) {
+        partials_[share.begin][share.owner] = {share.end, keys, result.output};
+        sum_ranges();
+      } else {
+        context_.send(share.owner, wire::Partial{context_.stamp(), stage_, share.begin, share.end, keys},
+                      result.output);
+      }
+    });
+  }
+}
+
+void Reduction::receive(NodeId from, const wire::Partial& message, Payload payload) {
+  if (!payload || message.stage != stage_ || message.end > size_ || message.begin >= message.end ||
+      !std::is_sorted(message.keys.begin(), message.keys.end()) ||
+      (partials_.size() >= kMostRanges && !partials_.contains(message.begin))) {
+    ++context_.counters.dropped;
+    return;
+  }
+  partials_[message.begin][from] = {message.end, message.keys, std::move(payload)};
+  advance();
+}
+
+// A range whose partial sums are all there, each with exactly the keys that its sender owns by the orders.
+void Reduction::sum_ranges() {
+  if (!orders_.sealed) return;
+  for (const auto& share : orders_.shares) {
+    if (share.owner != context_.options.self || pieces_.contains(share.begin) || summing_.contains(share.begin))
+      continue;
+    const auto at = partials_.find(share.begin);
+    if (at == partials_.end()) continue;
+    std::vector<Payload> inputs;
+    bool all = true;
+    for (const auto& owned : orders_.owners) {
+      if (owned.keys.empty()) continue;
+      const auto partial = at->second.find(owned.node);
+      if (partial == at->second.end() || partial->second.end != share.end ||
+          (partial->second.keys != owned.keys && !context_.bugs.accept_overlapping_partials)) {
+        all = false;
+        break;
+      }
+      inputs.push_back(partial->second.payload);
+    }
+    if (!all) continue;
+    summing_.insert(share.begin);
+    Task task;
+    task.kind = TaskKind::kSumShare;
+    task.stage = stage_;
+    task.iteration = context_.ledger.iteration;
+    task.range = {share.begin, share.end};
+    task.inputs = std::move(inputs);
+    context_.run(task, [this, share, generation = generation_](const TaskResult& result) {
+      if (generation != generation_) return;
+      summing_.erase(share.begin);
+      add_piece(share.begin, share.end, result.output);
+      partials_.erase(share.begin);
+      give_out();
+    });
+  }
+}
+
+// What this node owns and has complete goes to every receiver, once.
+void Reduction::give_out() {
+  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+  for (const auto& share : orders_.shares) {
+    if (share.owner != context_.options.self) continue;
+    const auto piece = pieces_.find(share.begin);
+    if (piece == pieces_.end()) continue;
+    for (const auto receiver : orders_.receivers) {
+      if (receiver == context_.options.self || !given_.insert({share.begin, receiver}).second) continue;
+      context_.send(receiver, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
+                    piece->second.payload);
+    }
+  }
+}
+
+void Reduction::receive(NodeId, const wire::Gathered& message, Payload payload) {
+  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+  if (!payload || message.stage != stage_ || message.end > size_ || message.begin >= message.end ||
+      (message.set_hash != full && !(fetching_ && message.set_hash == kByCommit))) {
+    ++context_.counters.dropped;
+    return;
+  }
+  add_piece(message.begin, message.end, std::move(payload));
+  advance();
+}
+
+void Reduction::add_piece(std::uint64_t begin, std::uint64_t end, Payload payload) {
+  const auto after = pieces_.lower_bound(begin);
+  if (after != pieces_.end() && after->first < end) return;
+  if (after != pieces_.begin() && std::prev(after)->second.end > begin) return;
+  pieces_[begin] = {end, payload};
+  covered_ += end - begin;
+  Task task;
+  task.kind = TaskKind::kSetResult;
+  task.stage = stage_;
+  task.iteration = context_.ledger.iteration;
+  task.range = {begin, end};
+  task.input = std::move(payload);
+  context_.run(task, nullptr);
+  if (covered_ < size_ || finishing_) return;
+  finishing_ = true;
+  task.kind = TaskKind::kFinishResult;
+  task.input = nullptr;
+  task.range = {0, size_};
+  context_.run(task, [this, generation = generation_](const TaskResult& result) {
+    if (generation != generation_) return;
+    complete_ = true;
+    hash_ = result.hash;
+    sum_squares_ = result.sum_squares;
+    on_change();
+  });
+}
+
+void Reduction::receive(NodeId from, const wire::WantResult& message) {
+  const auto kept = kept_.find(message.stamp.iteration);
+  const auto* pieces = kept != kept_.end()                                                 ? &kept->second
+                       : message.stamp.iteration == context_.ledger.iteration && complete_ ? &pieces_
+                                                                                           : nullptr;
+  if (!pieces || message.stage != stage_) return;
+  // The set is the committed one; the hash of the whole result is what the asker checks.
+  for (const auto& [begin, piece] : *pieces)
+    context_.send(from, wire::Gathered{message.stamp, stage_, begin, piece.end, kByCommit}, piece.payload);
+}
+
+void Reduction::fetch(NodeId source) {
+  ++context_.counters.adopted;
+  begin(stage_, size_);
+  fetching_ = true;
+  context_.send(source, wire::WantResult{context_.stamp(), stage_});
+}
+
+void Reduction::keep(Iteration iteration) {
+  kept_[iteration] = pieces_;
+  while (kept_.size() > 2) kept_.erase(kept_.begin());
+}
+
+void Reduction::peer_lost(NodeId peer) {
+  std::erase_if(given_, [&](const auto& entry) { return entry.second == peer; });
+  std::erase_if(partials_sent_, [&](const auto& entry) { return std::get<1>(entry) == peer; });
+}
+
+void Reduction::add_awaited(std::set<NodeId>& peers) const {
+  if (!orders_.sealed || complete_) return;
+  for (const auto& share : orders_.shares)
+    if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.insert(share.owner);
+}
+
+void Reduction::fill(wire::Report& report) const {
+  report.revision = orders_.revision;
+  report.term = orders_.term;
+  report.result_complete = complete_;
+  report.result_hash = hash_;
+  report.sum_squares = sum_squares_;
+  for (std::uint32_t i = 0; i < orders_.shares.size(); ++i)
+    if (pieces_.contains(orders_.shares[i].begin)) report.shares_done.push_back(i);
+}
+
+}  // namespace tributary::swarm

@@ -1,0 +1,106 @@
+// The leader's part: it knows who is there, what each has done, and turns that into orders (who owns which
+// contribution, who does again what was lost) and decisions for the log (begin, exclude, commit, checkpoint). All it
+// knows beyond the log is soft: a new leader gathers it again from the nodes' reports, which are whole and repeated, so
+// every choice is a function of the log and the latest reports. Only the voter that leads runs it.
+//
+// Protocol thread only. Memory: one entry a node that ever said hello; work: one pass over parts x microbatches a
+// report.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "swarm/context.h"
+#include "swarm/planner.h"
+#include "swarm/raft.h"
+
+namespace tributary::swarm {
+
+class Sequencer {
+ public:
+  Sequencer(Context& context, Raft& raft) : context_(context), raft_(raft) {}
+
+  // Sends to any node, this one included.
+  std::function<void(NodeId, wire::Body)> deliver;
+
+  // To be called whenever something may have changed; does nothing unless this voter leads.
+  void evaluate();
+  void hello(NodeId from, const wire::Hello& hello);
+  void report(NodeId from, const wire::Report& report);
+  void leave(NodeId from, const wire::Leave& leave);
+  void stuck(NodeId from);
+  void add_watched(std::set<NodeId>& peers) const;
+  Time next_wake() const;
+
+  // The run is over and everybody who lives knows it.
+  bool may_exit() const;
+  // Why nothing moves, for people; empty while things move.
+  std::string waiting_for() const { return waiting_for_; }
+  const std::string& fatal() const { return fatal_; }
+
+ private:
+  struct Peer {
+    Incarnation incarnation;
+    std::optional<wire::Hello> hello;
+    std::optional<wire::Report> report;
+    bool dead = false;
+    bool leaving = false;
+    std::string refusal;         // why it may never come back; empty: it may, as a new incarnation
+    Time silent_since = kNever;  // suspected since
+    Time ledger_sent_at = Time::min();
+    std::uint64_t ledger_sent = 0;
+    Time orders_sent_at = Time::min();
+    std::set<std::pair<StageId, Iteration>> saved;
+  };
+  struct StageOrders {
+    std::uint64_t revision = 0;
+    wire::Orders content;  // without assignments
+    std::map<NodeId, std::vector<wire::Assignment>> assignments;
+  };
+  using PartKey = std::pair<PartId, MicrobatchId>;
+
+  void activate();
+  void judge_silence();
+  bool live(const wire::Member& member) const;
+  bool live(NodeId node) const;
+  const wire::Report* current_report(const wire::Member& member) const;
+  std::vector<const wire::Member*> members(StageId stage, bool listeners) const;
+  void spread_ledger();
+  void tell_expired(NodeId node, const Peer& peer);
+
+  bool try_start();
+  std::optional<wire::Plan> plan_from_checkpoint(Iteration checkpoint);
+  bool can_load(const Peer& peer, StageId stage, Iteration checkpoint) const;
+  Candidate candidate(NodeId node, const Peer& peer, StageId stage, bool listener) const;
+
+  bool exclude_bad();
+  void index_reports();
+  void assign_orphans();
+  void assign(PartKey key);
+  NodeId neighbour(PartId part, MicrobatchId microbatch) const;
+  wire::Orders make_orders(StageId stage) const;
+  void send_orders();
+  bool try_commit();
+  wire::Plan next_plan() const;
+  void complete_checkpoints();
+
+  Context& context_;
+  Raft& raft_;
+  std::uint64_t active_term_ = 0;
+  std::map<NodeId, Peer> peers_;
+  // Of the running iteration; soft.
+  wire::Stamp stamp_;
+  std::map<PartKey, std::vector<NodeId>> holders_;
+  std::map<MicrobatchId, const std::vector<NodeId>*> hops_;
+  std::map<PartKey, NodeId> assigned_;
+  std::map<PartKey, Time> uncovered_since_;
+  std::map<StageId, StageOrders> orders_;
+  Time start_possible_since_ = kNever;
+  std::string waiting_for_;
+  std::string fatal_;
+};
+
+}  // namespace tributary::swarm

@@ -34,7 +34,8 @@ enum class TaskKind : std::uint8_t {
   kRetract,  // input, gradient as for the task that made it: compute it again and subtract it from the sum
   // Aggregation. `range` is in elements of the stage's flat vector.
   kPartial,       // this node's sum over range               -> output: encoded partial sum (8 or 4 bytes an element)
-  kSumShare,      // inputs: partial sums of disjoint sets    -> output: encoded final gradient over range (fp32); hash
+  kSumShare,      // inputs: partial sums of disjoint sets (none: zeros) -> output: encoded final gradient over range
+                  // (fp32); hash
   kSetResult,     // input: what kSumShare gave, over range   -> (stored as the iteration's result)
   kFinishResult,  // every range is set                       -> hash of the result; sum_squares of it
   kApply,         // step: optimizer step over range with the iteration's result; -> hash of the new weights of range

@@ -107,14 +107,13 @@ Time Context::next_task_check() const {
 
 bool Context::stuck() const { return now >= next_task_check(); }
 
-bool Context::alive(NodeId node) const {
-  const auto* member = member_of(ledger.plan, node);
-  return member && !dead.contains(node);
+bool Context::reachable(NodeId node) const {
+  return !dead.contains(node) && (node == options.self || !detector.suspected(node));
 }
 
 bool Context::usable(NodeId node) const {
   const auto* member = member_of(ledger.plan, node);
-  return member && !member->listener && !dead.contains(node) && (node == options.self || !detector.suspected(node));
+  return member && !member->listener && reachable(node);
 }
 
 NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const {

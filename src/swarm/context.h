@@ -67,8 +67,8 @@ class Context {
   StageId stage_of(PartId part) const { return part == head_part() ? StageId(0) : StageId(part.value()); }
   // Usable for work of this plan: in it, no listener, not dead by the leader's word, not suspected here.
   bool usable(NodeId node) const;
-  // Live by the plan and the leader's word; this node's own suspicion does not count.
-  bool alive(NodeId node) const;
+  // Not dead by the leader's word, nor suspected here; a listener may be.
+  bool reachable(NodeId node) const;
   // Who stands in for part `part` of `microbatch`: the same choice on every node with the same knowledge. Nobody if
   // there is none outside `avoid`.
   NodeId replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const;

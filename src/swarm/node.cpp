@@ -19,6 +19,7 @@ Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, Pl
   pipeline_.on_change = [this] { report_due_ = true; };
   reduction_.on_change = [this] { report_due_ = true; };
   hello_at_ = now;
+  inventory_.insert(options.checkpoints.begin(), options.checkpoints.end());
 }
 
 void Node::handle(Time now, const Event& event, std::vector<Effect>& effects) {
@@ -402,6 +403,8 @@ void Node::save_if_due() {
   context_.run(task, [this, iteration = context_.ledger.iteration](const TaskResult& result) {
     if (!result.ok) return;
     saved_ = iteration;
+    inventory_.insert({stage_, iteration});
+    while (inventory_.size() > kMostSaved) inventory_.erase(inventory_.begin());
     report_due_ = true;
   });
 }
@@ -460,7 +463,7 @@ void Node::say_hello() {
   hello.configuration_hash = context_.options.run.hash;
   hello.stage = context_.options.data_node ? StageId(0) : context_.options.stage;
   hello.any_stage = context_.options.any_stage;
-  hello.checkpoints = context_.options.checkpoints;
+  hello.checkpoints.assign(inventory_.begin(), inventory_.end());
   to_leader(std::move(hello));
 }
 
@@ -504,6 +507,9 @@ void Node::watch_peers() {
   sync_.add_awaited(peers);
   if (leading()) sequencer_->add_watched(peers);
   if (context_.leader != wire::kNobody) peers.insert(context_.leader);
+  // Suspects that the leader believes alive are probed, or a moment's silence would cut them off for good.
+  for (const auto node : context_.suspects())
+    if (!context_.dead.contains(node)) peers.insert(node);
   peers.erase(context_.options.self);
   peers.erase(wire::kNobody);
   context_.detector.watch(context_.now, peers);
@@ -518,6 +524,18 @@ Time Node::next_wake() const {
   wake = std::min({wake, pipeline_.next_wake(), report_at_ + context_.options.pace.report});
   if (fetch_at_ != kNever) wake = std::min(wake, fetch_at_);
   return std::max(wake, context_.now + Duration(1));
+}
+
+std::string Node::describe() const {
+  static constexpr const char* kPhases[] = {"outside", "loading", "listening", "working", "finishing", "gone"};
+  std::string out = "node " + to_string(context_.options.self) + " incarnation " + to_string(context_.incarnation) +
+                    " " + kPhases[static_cast<int>(phase_)] + " stage " + to_string(stage_) + " epoch " +
+                    std::to_string(context_.ledger.epoch) + " iteration " + to_string(context_.ledger.iteration) +
+                    (holding_ ? " holding" : "") + (applying_ ? " applying" : "") + (leading() ? " leading" : "") +
+                    " follows node " + to_string(context_.leader) + ", log at " + std::to_string(latest_.index) +
+                    " (iteration " + to_string(latest_.iteration) + ")\n";
+  if (phase_ != Phase::kWorking && phase_ != Phase::kListening) return out;
+  return out + pipeline_.describe() + reduction_.describe();
 }
 
 std::string Node::why_waiting() const {

@@ -48,9 +48,12 @@ class Node {
   const Sequencer* sequencer() const { return sequencer_ ? &*sequencer_ : nullptr; }
   const Context& context() const { return context_; }
   std::string why_waiting() const;
+  // Several lines: where this node stands and whom it waits for.
+  std::string describe() const;
 
  private:
   static constexpr std::size_t kMostEarly = 4096;
+  static constexpr std::size_t kMostSaved = 256;
 
   void dispatch(const Event& event);
   void receive(NodeId from, const wire::Message& message);
@@ -104,6 +107,7 @@ class Node {
   std::uint32_t fetch_tries_ = 0;
   std::uint64_t weights_hash_ = 0;
   Iteration saved_;
+  std::set<wire::SavedState> inventory_;  // on the disk
   bool report_due_ = false;
   Time report_at_{};
   Time hello_at_{};

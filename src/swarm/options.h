@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "swarm/step.h"
+#include "wire/messages.h"
 
 namespace tributary::swarm {
 
@@ -55,9 +56,9 @@ struct NodeOptions {
   std::uint16_t slots = 4;  // microbatches between forward and backward at a time
   StageId stage;            // wished for; 0 with any_stage: wherever needed
   bool any_stage = true;
-  std::vector<Iteration> checkpoints;      // of `stage`, on this node's disk
-  std::uint64_t seed = 0;                  // for election jitter only
-  std::uint64_t chunk_elements = 1 << 18;  // of state transfer
+  std::vector<wire::SavedState> checkpoints;  // on this node's disk
+  std::uint64_t seed = 0;                     // for election jitter only
+  std::uint64_t chunk_elements = 1 << 18;     // of state transfer
 };
 
 // Faults planted by tests to prove that the checkers find them (tests/sim/planted_test.cpp). Always off outside tests.

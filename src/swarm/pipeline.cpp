@@ -484,6 +484,29 @@ void Pipeline::fill(wire::Report& report) const {
   }
 }
 
+std::string Pipeline::describe() const {
+  std::string out;
+  for (const auto& [key, work] : works_) {
+    if (folded_.contains(key_of(work))) continue;
+    const auto part = work.part.value();
+    out += "part " + to_string(work.part) + " microbatch " + to_string(work.microbatch) + ":";
+    if (bad_.contains(work.microbatch)) out += " not finite;";
+    if (part > 0 && !work.act_in)
+      out += work.prev_asked ? " activation from node " + to_string(work.hops[part - 1]) + ";"
+                             : " activation from nobody;";
+    else if (!work.forward_done)
+      out += work.forward_queued ? " forward;" : "";
+    if (work.part < context_.head_part() && !work.grad_in)
+      out +=
+          work.next_engaged ? " gradient from node " + to_string(work.hops[part + 1]) + ";" : " gradient from nobody;";
+    else if (!work.done)
+      out += work.backward_queued ? " backward;" : "";
+    if (work.done) out += " done, not folded;";
+    out += "\n";
+  }
+  return out;
+}
+
 std::uint64_t Pipeline::kept_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& [key, work] : works_)

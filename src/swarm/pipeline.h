@@ -51,6 +51,8 @@ class Pipeline {
   void retract(std::uint32_t key);
   void fill(wire::Report& report) const;
   std::uint64_t kept_bytes() const;
+  // One line a microbatch that is not finished here: what it waits for. For people.
+  std::string describe() const;
   int slots_used() const { return slots_used_; }
 
  private:

@@ -91,7 +91,7 @@ void Reduction::send_partials() {
   if (!own || own->empty()) return;
   const auto set_hash = hash_of(*own);
   for (const auto& share : orders_.shares) {
-    if (pieces_.contains(share.begin)) continue;
+    if (pieces_.contains(share.begin) || !context_.reachable(share.owner)) continue;
     if (!partials_sent_.insert({share.begin, share.owner, set_hash}).second) continue;
     Task task;
     task.kind = TaskKind::kPartial;
@@ -128,14 +128,14 @@ void Reduction::sum_ranges() {
   for (const auto& share : orders_.shares) {
     if (share.owner != context_.options.self || pieces_.contains(share.begin) || summing_.contains(share.begin))
       continue;
-    const auto at = partials_.find(share.begin);
-    if (at == partials_.end()) continue;
+    // Nobody owns anything when every microbatch is excluded: then the sum is zero.
+    const auto& partials = partials_[share.begin];
     std::vector<Payload> inputs;
     bool all = true;
     for (const auto& owned : orders_.owners) {
       if (owned.keys.empty()) continue;
-      const auto partial = at->second.find(owned.node);
-      if (partial == at->second.end() || partial->second.end != share.end ||
+      const auto partial = partials.find(owned.node);
+      if (partial == partials.end() || partial->second.end != share.end ||
           (partial->second.keys != owned.keys && !context_.bugs.accept_overlapping_partials)) {
         all = false;
         break;
@@ -168,7 +168,8 @@ void Reduction::give_out() {
     const auto piece = pieces_.find(share.begin);
     if (piece == pieces_.end()) continue;
     for (const auto receiver : orders_.receivers) {
-      if (receiver == context_.options.self || !given_.insert({share.begin, receiver}).second) continue;
+      if (receiver == context_.options.self || !context_.reachable(receiver)) continue;
+      if (!given_.insert({share.begin, receiver}).second) continue;
       context_.send(receiver, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
                     piece->second.payload);
     }
@@ -245,6 +246,24 @@ void Reduction::add_awaited(std::set<NodeId>& peers) const {
   if (!orders_.sealed || complete_) return;
   for (const auto& share : orders_.shares)
     if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.insert(share.owner);
+}
+
+std::string Reduction::describe() const {
+  std::string out = "reduction of stage " + to_string(stage_) + ", orders " + std::to_string(orders_.term) + "." +
+                    std::to_string(orders_.revision) + (orders_.sealed ? " sealed" : "") + ":";
+  if (complete_) return out + " complete\n";
+  for (const auto& owned : orders_.owners)
+    if (owned.node == context_.options.self &&
+        !std::equal(owned.keys.begin(), owned.keys.end(), pipeline_.folded().begin(), pipeline_.folded().end()))
+      out += " lacks contributions;";
+  for (const auto& share : orders_.shares)
+    if (!pieces_.contains(share.begin)) {
+      out += " range " + std::to_string(share.begin) + " from node " + to_string(share.owner);
+      const auto at = partials_.find(share.begin);
+      if (at != partials_.end()) out += " (has " + std::to_string(at->second.size()) + " partial sums)";
+      out += ";";
+    }
+  return out + "\n";
 }
 
 void Reduction::fill(wire::Report& report) const {

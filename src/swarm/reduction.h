@@ -47,6 +47,7 @@ class Reduction {
   std::uint64_t revision() const { return orders_.revision; }
   std::uint64_t orders_term() const { return orders_.term; }
   void fill(wire::Report& report) const;
+  std::string describe() const;
 
   // Replaces the own result by the committed one, from `source` or, failing that, from another member.
   void fetch(NodeId source);

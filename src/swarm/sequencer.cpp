@@ -36,7 +36,7 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
     return tell_expired(from, peer);
   }
   peer.hello = hello;
-  for (const auto checkpoint : hello.checkpoints) peer.saved.insert({hello.stage, checkpoint});
+  for (const auto checkpoint : hello.checkpoints) peer.saved.insert(checkpoint);
   deliver(from, wire::LedgerUpdate{raft_.term(), raft_.ledger()});
   peer.ledger_sent = raft_.ledger().index;
   peer.ledger_sent_at = context_.now;
@@ -55,7 +55,6 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
     peer.incarnation = report.incarnation;
   }
   if (report.saved > Iteration(0)) peer.saved.insert({report.stage, report.saved});
-  if (peer.saved.size() > 8) peer.saved.erase(peer.saved.begin());
   peer.report = report;
 }
 

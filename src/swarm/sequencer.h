@@ -53,7 +53,7 @@ class Sequencer {
     Time ledger_sent_at = Time::min();
     std::uint64_t ledger_sent = 0;
     Time orders_sent_at = Time::min();
-    std::set<std::pair<StageId, Iteration>> saved;
+    std::set<wire::SavedState> saved;
   };
   struct StageOrders {
     std::uint64_t revision = 0;

@@ -1,5 +1,7 @@
 #include "wire/codec.h"
 
+#include <bit>
+
 #define MSGPACK_NO_BOOST
 #include <msgpack.hpp>
 
@@ -36,6 +38,7 @@ TRIBUTARY_FIELDS(AppendRequest, a, b, c, d, e, f)
 TRIBUTARY_FIELDS(AppendReply, a, b, c)
 TRIBUTARY_FIELDS(Ping, a)
 TRIBUTARY_FIELDS(Pong, a, b, c)
+TRIBUTARY_FIELDS(SavedState, a, b)
 TRIBUTARY_FIELDS(Hello, a, b, c, d, e, f, g)
 TRIBUTARY_FIELDS(HelloReply, a, b, c, d)
 TRIBUTARY_FIELDS(Leave, a)
@@ -71,7 +74,8 @@ void put(Packer& out, bool v) { v ? out.pack_true() : out.pack_false(); }
 void put(Packer& out, std::uint16_t v) { out.pack(v); }
 void put(Packer& out, std::uint32_t v) { out.pack(v); }
 void put(Packer& out, std::uint64_t v) { out.pack(v); }
-void put(Packer& out, double v) { out.pack_double(v); }
+// As bits: every replica must read the very same number, and msgpack's own doubles may come back as integers.
+void put(Packer& out, double v) { out.pack(std::bit_cast<std::uint64_t>(v)); }
 void put(Packer& out, const std::string& v) { out.pack(v); }
 template <class Tag, class Rep>
 void put(Packer& out, StrongId<Tag, Rep> v) {
@@ -120,10 +124,7 @@ void get(const msgpack::object& in, bool& v) {
 void get(const msgpack::object& in, std::uint16_t& v) { v = static_cast<std::uint16_t>(number(in, 0xffff)); }
 void get(const msgpack::object& in, std::uint32_t& v) { v = static_cast<std::uint32_t>(number(in, 0xffffffff)); }
 void get(const msgpack::object& in, std::uint64_t& v) { v = number(in, ~std::uint64_t{0}); }
-void get(const msgpack::object& in, double& v) {
-  if (in.type != msgpack::type::FLOAT64) bad("a field is not a double");
-  v = in.via.f64;
-}
+void get(const msgpack::object& in, double& v) { v = std::bit_cast<double>(number(in, ~std::uint64_t{0})); }
 void get(const msgpack::object& in, std::string& v) {
   if (in.type != msgpack::type::STR) bad("a field is not a string");
   v.assign(in.via.str.ptr, in.via.str.size);

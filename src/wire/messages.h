@@ -147,6 +147,11 @@ struct Pong {
 };
 
 // To any voter, until the ledger answers. The leader gives the node a place, at once or in the next plan.
+struct SavedState {
+  StageId stage;
+  Iteration checkpoint;
+  auto operator<=>(const SavedState&) const = default;
+};
 struct Hello {
   Incarnation incarnation;
   std::uint16_t slots = 1;
@@ -154,7 +159,7 @@ struct Hello {
   std::uint64_t configuration_hash = 0;
   StageId stage;                       // the stage it would like, or holds; 0 for data nodes; wishes are not promises
   bool any_stage = true;               // false: can hold only `stage`
-  std::vector<Iteration> checkpoints;  // of `stage`, on its disk
+  std::vector<SavedState> checkpoints;  // on its disk
 };
 // From a voter that is not the leader, or from a leader that cannot take the node.
 struct HelloReply {

@@ -1,0 +1,36 @@
+// Chaos: a whole swarm drawn from a seed (its size, links, machines, faults), run under churn in the simulated world
+// and checked after every event. Safety under faults; then the faults stop, everybody who can comes back, and the swarm
+// must commit again and finish. A failing seed is a bug report: `tributary sim chaos --seed N` replays it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "sim/world.h"
+
+namespace tributary::sim {
+
+struct ChaosOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t iterations = 0;  // 0: drawn
+  bool faults = true;
+  swarm::PlantedBugs bugs;
+  bool log = false;  // prints what happens to machines, and commits
+  // Replaces the symbolic computation, its reference and its sizes (for real tensors); empty: symbolic.
+  std::function<std::unique_ptr<swarm::Compute>(NodeId, std::shared_ptr<Disk>)> make_compute;
+};
+
+struct ChaosResult {
+  std::string violation;  // empty: none
+  std::uint64_t trace_hash = 0;
+  std::uint64_t events = 0;
+  std::uint64_t messages = 0;
+  double virtual_s = 0;
+  std::uint64_t iterations = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t crashes = 0;
+  swarm::Counters counters;
+};
+
+ChaosResult run_chaos(const ChaosOptions& options);
+
+}  // namespace tributary::sim

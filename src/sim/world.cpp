@@ -1,0 +1,251 @@
+#include "sim/world.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace tributary::sim {
+
+World::World(WorldOptions options) : options_(std::move(options)), random_(mix64(options_.seed, 0x776f726c64)) {}
+
+void World::at(Time time, std::function<void()> action) {
+  queue_.push({std::max(time, now_), order_++, std::move(action)});
+}
+
+bool World::step() {
+  if (queue_.empty()) return false;
+  auto next = std::move(const_cast<Scheduled&>(queue_.top()));
+  queue_.pop();
+  now_ = next.time;
+  next.action();
+  return true;
+}
+
+void World::run_until(Time time) {
+  while (!queue_.empty() && queue_.top().time <= time) step();
+  now_ = std::max(now_, time);
+}
+
+const swarm::Node* World::node(NodeId id) const {
+  const auto at = machines_.find(id);
+  return at == machines_.end() ? nullptr : at->second.node.get();
+}
+
+bool World::frozen(NodeId id) const {
+  const auto at = machines_.find(id);
+  return at != machines_.end() && at->second.frozen;
+}
+
+std::vector<NodeId> World::nodes() const {
+  std::vector<NodeId> out;
+  for (const auto& [id, machine] : machines_)
+    if (machine.node) out.push_back(id);
+  return out;
+}
+
+swarm::Counters World::counters() const {
+  auto total = gone_;
+  for (const auto& [id, machine] : machines_)
+    if (machine.node) total.add(machine.node->counters());
+  return total;
+}
+
+void World::start(const NodeSpec& spec) {
+  const auto id = spec.options.self;
+  auto& machine = machines_[id];
+  if (machine.node) end_process(id, machine);
+  machine.spec = spec;
+  ++machine.life;
+  ++machine.starts;
+  auto options = spec.options;
+  options.incarnation = Incarnation(machine.starts << 16);
+  options.seed = mix64(options_.seed, machine.starts);
+  for (const auto& [key, words] : machine.disk->checkpoints)
+    options.checkpoints.push_back({key.first, key.second});
+  machine.compute = options_.make_compute(id, machine.disk);
+  machine.node = std::make_unique<swarm::Node>(options, machine.log, now_, options_.bugs);
+  machine.frozen = false;
+  machine.uplink_free = now_;
+  machine.wake_at = kNever;
+  exits_.erase(id);
+  handle(id, swarm::Woken{});
+}
+
+// What its peers notice: the connections close, one latency later, behind whatever was sent before.
+void World::end_process(NodeId id, Machine& machine) {
+  gone_.add(machine.node->counters());
+  machine.node.reset();
+  machine.compute.reset();
+  machine.held.clear();
+  ++machine.life;
+  for (const auto peer : machine.connected) {
+    auto& link = links_[{id, peer}];
+    auto& other = machines_[peer];
+    other.connected.erase(id);
+    if (!other.node) continue;
+    const auto life = other.life;
+    if (link.blocked) continue;  // a black hole swallows the goodbye too
+    const auto arrival = std::max(link.last_arrival, now_ + latency(id, peer));
+    at(arrival, [this, peer, life, id] { deliver(peer, life, swarm::PeerDown{id}); });
+  }
+  for (const auto peer : machine.connected) links_[{peer, id}].held.clear();
+  machine.connected.clear();
+}
+
+void World::crash(NodeId id) {
+  auto& machine = machines_.at(id);
+  if (machine.node) end_process(id, machine);
+}
+
+void World::ask_to_leave(NodeId id) {
+  auto& machine = machines_.at(id);
+  if (machine.node) deliver(id, machine.life, swarm::LeaveAsked{});
+}
+
+void World::freeze(NodeId id) {
+  if (machines_.at(id).node) machines_.at(id).frozen = true;
+}
+
+void World::thaw(NodeId id) {
+  auto& machine = machines_.at(id);
+  if (!std::exchange(machine.frozen, false) || !machine.node) return;
+  const auto life = machine.life;
+  auto held = std::exchange(machine.held, {});
+  for (const auto& event : held) deliver(id, life, event);
+  deliver(id, life, swarm::Woken{});
+}
+
+void World::block(NodeId from, NodeId to, bool lossy) {
+  auto& link = links_[{from, to}];
+  link.blocked = true;
+  link.lossy = lossy;
+}
+
+void World::heal_all() {
+  for (auto& [pair, link] : links_) {
+    if (!std::exchange(link.blocked, false)) continue;
+    const auto [from, to] = pair;
+    auto held = std::exchange(link.held, {});
+    for (auto& [life, message] : held) {
+      link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+      at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+    }
+  }
+}
+
+Duration World::latency(NodeId from, NodeId to) {
+  const auto base = options_.latency(from, to);
+  return base +
+         Duration(static_cast<std::int64_t>(static_cast<double>(base.count()) * options_.jitter * random_.uniform()));
+}
+
+void World::deliver(NodeId id, std::uint64_t life, const swarm::Event& event) {
+  auto& machine = machines_.at(id);
+  if (!machine.node || machine.life != life) return;
+  if (machine.frozen) {
+    if (!std::holds_alternative<swarm::Woken>(event)) machine.held.push_back(event);
+    return;
+  }
+  handle(id, event);
+}
+
+void World::handle(NodeId id, const swarm::Event& event) {
+  auto& machine = machines_.at(id);
+  ++event_count_;
+  trace(mix64(static_cast<std::uint64_t>(now_.time_since_epoch().count()), mix64(id.value(), event.index())));
+  if (const auto* received = std::get_if<swarm::Received>(&event))
+    trace(mix64(received->from.value(), received->message.body.index()));
+  std::vector<swarm::Effect> effects;
+  machine.node->handle(now_, event, effects);
+  const auto life = machine.life;
+  for (auto& effect : effects) {
+    carry_out(id, machine, effect);
+    if (machine.life != life) return;
+  }
+  on_event(id, *machine.node);
+  schedule_wake(id, machine);
+}
+
+void World::schedule_wake(NodeId id, Machine& machine) {
+  const auto wake = machine.node->next_wake();
+  if (wake == kNever || (machine.wake_at <= wake && machine.wake_at > now_)) return;
+  machine.wake_at = std::max(wake, now_ + Duration(1));
+  at(machine.wake_at, [this, id, life = machine.life, at = machine.wake_at] {
+    auto& m = machines_.at(id);
+    if (m.life != life || m.wake_at != at) return;
+    m.wake_at = kNever;
+    deliver(id, life, swarm::Woken{});
+  });
+}
+
+void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
+  if (auto* sent = std::get_if<swarm::Send>(&effect)) {
+    send(id, machine, *sent);
+  } else if (auto* task = std::get_if<swarm::RunTask>(&effect)) {
+    run_task(id, machine, task->task);
+  } else if (auto* store = std::get_if<swarm::StoreLog>(&effect)) {
+    at(now_ + options_.store_time, [this, id, life = machine.life, stored = std::move(*store)] {
+      auto& m = machines_.at(id);
+      if (m.life != life || !m.node) return;  // the crash came before the sync
+      m.log = stored.log;
+      deliver(id, life, swarm::Stored{stored.sequence});
+    });
+  } else if (auto* left = std::get_if<swarm::Exit>(&effect)) {
+    exits_[id] = left->reason == swarm::ExitReason::kFinished ? "finished" : left->message;
+    end_process(id, machine);
+  } else if (auto* applied = std::get_if<swarm::Applied>(&effect)) {
+    trace(applied->weights_hash);
+    on_applied(id, *applied);
+  }
+}
+
+void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
+  const auto to = effect.to;
+  auto& other = machines_[to];
+  ++message_count_;
+  on_send(from, to, effect.message);
+  if (!other.node) {
+    // Nobody listens there: the dialler learns it after a round trip.
+    at(now_ + latency(from, to) + latency(to, from),
+       [this, from, life = machine.life, to] { deliver(from, life, swarm::PeerDown{to}); });
+    return;
+  }
+  machine.connected.insert(to);
+  other.connected.insert(from);
+  if (options_.encode_messages) {
+    auto decoded = wire::decode(wire::encode(effect.message.body));
+    effect.message.body = std::move(decoded).value();
+  }
+  const double bytes = 200 + static_cast<double>(payload_size(effect.message.payload));
+  const auto start = std::max(machine.uplink_free, now_);
+  machine.uplink_free = start + seconds(bytes / options_.bandwidth_bytes_per_s);
+  // Its process may die while this waits in the uplink; then it never left.
+  at(machine.uplink_free,
+     [this, from, to, sender_life = machine.life, life = other.life, message = std::move(effect.message)] {
+       const auto& sender = machines_.at(from);
+       if (sender.life != sender_life) return;
+       auto& link = links_[{from, to}];
+       if (link.blocked) {
+         if (!link.lossy) link.held.emplace_back(life, message);
+         return;
+       }
+       link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+       at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+     });
+}
+
+void World::arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Message& message) {
+  deliver(to, life, swarm::Received{from, message});
+}
+
+void World::run_task(NodeId id, Machine& machine, const swarm::Task& task) {
+  const auto duration = Duration(
+      static_cast<std::int64_t>(static_cast<double>(options_.task_time(task).count()) * machine.spec.slowness));
+  at(now_ + duration, [this, id, life = machine.life, task] {
+    auto& m = machines_.at(id);
+    if (m.life != life || !m.node) return;
+    deliver(id, life, swarm::Computed{m.compute->run(task)});
+  });
+}
+
+}  // namespace tributary::sim

@@ -1,0 +1,130 @@
+// The simulated world: a seeded queue of events in virtual time, links with latency and bandwidth, machines that crash,
+// freeze and come back with their disks. It drives the same swarm::Node objects as the real world does.
+//
+// Links keep the order of messages of a pair, as a connection does. A node's uplink sends one message at a time. When a
+// process dies, what it had sent completely still arrives, and its peers learn of the closed connection one latency
+// later.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/symbolic_compute.h"
+#include "swarm/node.h"
+
+namespace tributary::sim {
+
+struct NodeSpec {
+  swarm::NodeOptions options;
+  double slowness = 1;  // multiplies every task's duration
+};
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  // One way, between two nodes; jitter is a fraction added at random.
+  std::function<Duration(NodeId, NodeId)> latency = [](NodeId, NodeId) { return milliseconds(5); };
+  double jitter = 0.1;
+  double bandwidth_bytes_per_s = 1e9;
+  Duration store_time = milliseconds(2);
+  // Of a task on a machine of slowness 1.
+  std::function<Duration(const swarm::Task&)> task_time = [](const swarm::Task&) { return milliseconds(1); };
+  std::function<std::unique_ptr<swarm::Compute>(NodeId, std::shared_ptr<Disk>)> make_compute;
+  bool encode_messages = false;  // every message goes through the wire encoding and back
+  swarm::PlantedBugs bugs;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+
+  // --- What happens to machines
+  void start(const NodeSpec& spec);  // a process starts (again); keeps its disk; a running one is killed first
+  void crash(NodeId node);
+  void ask_to_leave(NodeId node);
+  void freeze(NodeId node);
+  void thaw(NodeId node);
+  // Messages from -> to wait until healed (the connection lives) or, if `lossy`, are lost.
+  void block(NodeId from, NodeId to, bool lossy);
+  void heal_all();
+
+  // --- Time
+  Time now() const { return now_; }
+  void at(Time time, std::function<void()> action);
+  // Handles the next event; false if there is none.
+  bool step();
+  void run_until(Time time);
+
+  // --- Looking
+  const swarm::Node* node(NodeId id) const;  // null if it does not run
+  bool running(NodeId id) const { return node(id) != nullptr; }
+  bool frozen(NodeId id) const;
+  std::vector<NodeId> nodes() const;
+  const std::map<NodeId, std::string>& exits() const { return exits_; }
+  std::uint64_t trace_hash() const { return trace_; }
+  std::uint64_t events() const { return event_count_; }
+  std::uint64_t messages() const { return message_count_; }
+  swarm::Counters counters() const;
+  // After each event of that node; for checkers.
+  std::function<void(NodeId, const swarm::Node&)> on_event = [](NodeId, const swarm::Node&) {};
+  std::function<void(NodeId, const swarm::Applied&)> on_applied = [](NodeId, const swarm::Applied&) {};
+  std::function<void(NodeId, NodeId, const wire::Message&)> on_send = [](NodeId, NodeId, const wire::Message&) {};
+
+ private:
+  struct Machine {
+    NodeSpec spec;
+    std::unique_ptr<swarm::Node> node;
+    std::unique_ptr<swarm::Compute> compute;
+    std::shared_ptr<Disk> disk = std::make_shared<Disk>();
+    wire::DurableLog log;
+    std::uint64_t life = 0;  // rises with each start and crash
+    bool frozen = false;
+    std::vector<swarm::Event> held;  // while frozen
+    Time uplink_free{};
+    Time wake_at = kNever;
+    std::set<NodeId> connected;
+    std::uint64_t starts = 0;
+  };
+  struct Link {
+    Time last_arrival{};
+    bool blocked = false;
+    bool lossy = false;
+    std::vector<std::pair<std::uint64_t, wire::Message>> held;  // with the receiver's life
+  };
+  struct Scheduled {
+    Time time;
+    std::uint64_t order;
+    std::function<void()> action;
+    bool operator>(const Scheduled& other) const { return std::tie(time, order) > std::tie(other.time, other.order); }
+  };
+
+  void handle(NodeId id, const swarm::Event& event);
+  void deliver(NodeId id, std::uint64_t life, const swarm::Event& event);
+  void carry_out(NodeId id, Machine& machine, swarm::Effect& effect);
+  void send(NodeId from, Machine& machine, swarm::Send& effect);
+  void arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Message& message);
+  void run_task(NodeId id, Machine& machine, const swarm::Task& task);
+  void schedule_wake(NodeId id, Machine& machine);
+  void end_process(NodeId id, Machine& machine);
+  Duration latency(NodeId from, NodeId to);
+  void trace(std::uint64_t word) { trace_ = mix64(trace_, word); }
+
+  const WorldOptions options_;
+  Random random_;
+  Time now_{};
+  std::uint64_t order_ = 0;
+  std::uint64_t trace_ = 0;
+  std::uint64_t event_count_ = 0;
+  std::uint64_t message_count_ = 0;
+  std::priority_queue<Scheduled, std::vector<Scheduled>, std::greater<>> queue_;
+  std::map<NodeId, Machine> machines_;
+  std::map<std::pair<NodeId, NodeId>, Link> links_;
+  std::map<NodeId, std::string> exits_;
+  swarm::Counters gone_;  // of processes that have ended
+};
+
+}  // namespace tributary::sim

@@ -201,6 +201,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   WorldOptions world_options;
   world_options.seed = options.seed;
   world_options.bugs = options.bugs;
+  world_options.shared_disk = swarm.run.shared_checkpoints;
   world_options.encode_messages = options.seed % 8 == 0;
   world_options.latency = [&swarm](NodeId a, NodeId b) {
     const bool near = a.value() % swarm.sites == b.value() % swarm.sites;
@@ -235,7 +236,11 @@ ChaosResult run_chaos(const ChaosOptions& options) {
       std::printf("%9.4f s  commit   iteration %llu at node %u stage %u\n", to_seconds(world.now().time_since_epoch()),
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
   };
-  if (getenv("DBGSEND")) world.on_send = [&](NodeId a, NodeId b, const wire::Message& m) { std::printf("%9.4f %u -> %u %s\n", to_seconds(world.now().time_since_epoch()), a.value(), b.value(), wire::name_of(m.body)); };  // DBG
+  if (getenv("DBGSEND"))
+    world.on_send = [&](NodeId a, NodeId b, const wire::Message& m) {
+      std::printf("%9.4f %u -> %u %s\n", to_seconds(world.now().time_since_epoch()), a.value(), b.value(),
+                  wire::name_of(m.body));
+    };  // DBG
   Random random(mix64(options.seed, 0x7374617274));
   for (const auto& spec : swarm.nodes)
     world.at(Time(seconds(0.3 * random.uniform())), [&world, &spec] { world.start(spec); });

@@ -55,13 +55,13 @@ void World::start(const NodeSpec& spec) {
   auto& machine = machines_[id];
   if (machine.node) end_process(id, machine);
   machine.spec = spec;
+  if (options_.shared_disk) machine.disk = shared_disk_;
   ++machine.life;
   ++machine.starts;
   auto options = spec.options;
   options.incarnation = Incarnation(machine.starts << 16);
   options.seed = mix64(options_.seed, machine.starts);
-  for (const auto& [key, words] : machine.disk->checkpoints)
-    options.checkpoints.push_back({key.first, key.second});
+  for (const auto& [key, words] : machine.disk->checkpoints) options.checkpoints.push_back({key.first, key.second});
   machine.compute = options_.make_compute(id, machine.disk);
   machine.node = std::make_unique<swarm::Node>(options, machine.log, now_, options_.bugs);
   machine.frozen = false;

@@ -34,6 +34,7 @@ struct WorldOptions {
   // Of a task on a machine of slowness 1.
   std::function<Duration(const swarm::Task&)> task_time = [](const swarm::Task&) { return milliseconds(1); };
   std::function<std::unique_ptr<swarm::Compute>(NodeId, std::shared_ptr<Disk>)> make_compute;
+  bool shared_disk = false;      // all machines see one
   bool encode_messages = false;  // every message goes through the wire encoding and back
   swarm::PlantedBugs bugs;
 };
@@ -124,6 +125,7 @@ class World {
   std::map<NodeId, Machine> machines_;
   std::map<std::pair<NodeId, NodeId>, Link> links_;
   std::map<NodeId, std::string> exits_;
+  std::shared_ptr<Disk> shared_disk_ = std::make_shared<Disk>();
   swarm::Counters gone_;  // of processes that have ended
 };
 

@@ -425,10 +425,9 @@ void Node::rejoin() {
 }
 
 void Node::finish() {
-  if (phase_ != Phase::kFinishing) return;
   if (latest_.checkpoints.empty() || latest_.checkpoints.back().value() < context_.options.run.iterations) return;
   if (leading() && !sequencer_->may_exit()) return;
-  if (!leading()) to_leader(make_report());
+  if (!leading() && phase_ != Phase::kOutside) to_leader(make_report());
   phase_ = Phase::kGone;
   context_.effects->push_back(Exit{ExitReason::kFinished, {}});
 }
@@ -480,6 +479,8 @@ wire::Report Node::make_report() const {
   }
   report.weights_hash = weights_hash_;
   report.saved = saved_;
+  for (auto at = inventory_.rbegin(); at != inventory_.rend() && report.checkpoints.size() < 8; ++at)
+    if (at->stage == stage_) report.checkpoints.push_back(*at);
   const auto forward = context_.mean_of(TaskKind::kForward);
   report.forward_us = static_cast<std::uint32_t>(std::min<std::int64_t>(0xffffffff, forward.count() / 1000));
   for (const auto& member : context_.ledger.plan.members) {

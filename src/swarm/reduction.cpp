@@ -92,7 +92,10 @@ void Reduction::send_partials() {
   const auto set_hash = hash_of(*own);
   for (const auto& share : orders_.shares) {
     if (pieces_.contains(share.begin) || !context_.reachable(share.owner)) continue;
-    if (!partials_sent_.insert({share.begin, share.owner, set_hash}).second) continue;
+    // The owner keeps only the last of a sender, so a set that comes back is sent again.
+    const auto [sent, first] = partials_sent_.try_emplace({share.begin, share.owner}, set_hash);
+    if (!first && sent->second == set_hash) continue;
+    sent->second = set_hash;
     Task task;
     task.kind = TaskKind::kPartial;
     task.stage = stage_;
@@ -239,7 +242,7 @@ void Reduction::keep(Iteration iteration) {
 
 void Reduction::peer_lost(NodeId peer) {
   std::erase_if(given_, [&](const auto& entry) { return entry.second == peer; });
-  std::erase_if(partials_sent_, [&](const auto& entry) { return std::get<1>(entry) == peer; });
+  std::erase_if(partials_sent_, [&](const auto& entry) { return entry.first.second == peer; });
 }
 
 void Reduction::add_awaited(std::set<NodeId>& peers) const {

@@ -80,10 +80,10 @@ class Reduction {
   std::uint64_t size_ = 0;
   std::uint64_t generation_ = 0;  // rises whenever pending tasks' results lose their meaning
   wire::Orders orders_;
-  std::map<std::uint64_t, std::map<NodeId, PartialSum>> partials_;            // by begin, then by sender
-  std::set<std::tuple<std::uint64_t, NodeId, std::uint64_t>> partials_sent_;  // begin, owner, set hash
-  std::set<std::uint64_t> summing_;                                           // begins
-  std::set<std::pair<std::uint64_t, NodeId>> given_;                          // begin, receiver
+  std::map<std::uint64_t, std::map<NodeId, PartialSum>> partials_;           // by begin, then by sender
+  std::map<std::pair<std::uint64_t, NodeId>, std::uint64_t> partials_sent_;  // (begin, owner) -> hash of the last set
+  std::set<std::uint64_t> summing_;                                          // begins
+  std::set<std::pair<std::uint64_t, NodeId>> given_;                         // begin, receiver
   Pieces pieces_;
   std::uint64_t covered_ = 0;
   bool finishing_ = false;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace tributary::swarm {
+namespace {
+
+constexpr std::size_t kMostSaved = 256;  // checkpoints remembered of one node
+constexpr int kMostFailedStarts = 3;     // from one checkpoint, before an older one is tried
+
+}  // namespace
 
 void Sequencer::activate() {
   active_term_ = raft_.term();
@@ -54,7 +60,8 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
     peer = {};
     peer.incarnation = report.incarnation;
   }
-  if (report.saved > Iteration(0)) peer.saved.insert({report.stage, report.saved});
+  peer.saved.insert(report.checkpoints.begin(), report.checkpoints.end());
+  while (peer.saved.size() > kMostSaved) peer.saved.erase(peer.saved.begin());
   peer.report = report;
 }
 
@@ -179,13 +186,13 @@ Candidate Sequencer::candidate(NodeId node, const Peer& peer, StageId stage, boo
   return out;
 }
 
-std::optional<wire::Plan> Sequencer::plan_from_checkpoint(Iteration checkpoint) {
+std::optional<wire::Plan> Sequencer::plan_from_checkpoint(Iteration checkpoint, bool with_leaving) {
   const auto& run = context_.options.run;
   std::vector<std::vector<NodeId>> by_stage(run.stages + 1);
   std::vector<NodeId> free;
   for (const auto& [node, peer] : peers_) {
     const auto* member = member_of(raft_.ledger().plan, node);
-    if (peer.dead || peer.leaving || (!peer.hello && !member)) continue;
+    if (peer.dead || (peer.leaving && !with_leaving) || (!peer.hello && !member)) continue;
     const bool data_node = peer.hello ? peer.hello->data_node : member->stage == StageId(0);
     const auto wish = peer.hello ? peer.hello->stage : member->stage;
     const auto held = member ? member->stage : wish;
@@ -251,8 +258,21 @@ std::optional<wire::Plan> Sequencer::plan_from_checkpoint(Iteration checkpoint) 
 
 bool Sequencer::try_start() {
   const auto& ledger = raft_.ledger();
-  const auto checkpoint = ledger.checkpoints.empty() ? Iteration(0) : ledger.checkpoints.back();
-  auto plan = plan_from_checkpoint(checkpoint);
+  auto checkpoint = ledger.checkpoints.empty() ? Iteration(0) : ledger.checkpoints.back();
+  // An epoch that ended before its first commit: perhaps the checkpoint cannot be loaded. Not too fast, and not for
+  // ever.
+  if (ledger.epoch > 0 && ledger.iteration == ledger.checkpoint && failed_epoch_ != ledger.epoch) {
+    failed_epoch_ = ledger.epoch;
+    ++failed_starts_;
+    start_again_at_ = context_.now + context_.options.pace.report;
+  } else if (ledger.iteration != ledger.checkpoint) {
+    failed_starts_ = 0;
+  }
+  if (context_.now < start_again_at_) return false;
+  if (failed_starts_ >= kMostFailedStarts && ledger.checkpoints.size() > 1) checkpoint = ledger.checkpoints.front();
+  auto plan = plan_from_checkpoint(checkpoint, false);
+  // Who wants to leave is asked to stay if a stage cannot be filled without it.
+  if (!plan && start_possible_since_ == kNever) plan = plan_from_checkpoint(checkpoint, true);
   if (!plan) return false;
   start_possible_since_ = kNever;
   return raft_.propose(context_.now, wire::Start{ledger.epoch + 1, checkpoint, std::move(*plan)});
@@ -596,10 +616,12 @@ void Sequencer::complete_checkpoints() {
 }
 
 bool Sequencer::may_exit() const {
-  for (const auto& [node, peer] : peers_)
+  for (const auto& [node, peer] : peers_) {
+    const auto told = peer.report ? peer.report->ledger_index : peer.ledger_sent;
     if (node != context_.options.self && !peer.dead && !context_.detector.suspected(node) &&
-        (!peer.report || peer.report->ledger_index < raft_.ledger().index))
+        told < raft_.ledger().index)
       return false;
+  }
   return true;
 }
 

@@ -72,7 +72,7 @@ class Sequencer {
   void tell_expired(NodeId node, const Peer& peer);
 
   bool try_start();
-  std::optional<wire::Plan> plan_from_checkpoint(Iteration checkpoint);
+  std::optional<wire::Plan> plan_from_checkpoint(Iteration checkpoint, bool with_leaving);
   bool can_load(const Peer& peer, StageId stage, Iteration checkpoint) const;
   Candidate candidate(NodeId node, const Peer& peer, StageId stage, bool listener) const;
 
@@ -99,6 +99,9 @@ class Sequencer {
   std::map<PartKey, Time> uncovered_since_;
   std::map<StageId, StageOrders> orders_;
   Time start_possible_since_ = kNever;
+  Time start_again_at_ = Time::min();
+  std::uint32_t failed_epoch_ = 0;
+  int failed_starts_ = 0;
   std::string waiting_for_;
   std::string fatal_;
 };

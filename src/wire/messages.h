@@ -146,26 +146,28 @@ struct Pong {
   bool stuck = false;  // a task has taken far longer than its kind does here
 };
 
-// To any voter, until the ledger answers. The leader gives the node a place, at once or in the next plan.
+// A stage's state on a node's disk, after so many iterations.
 struct SavedState {
   StageId stage;
   Iteration checkpoint;
   auto operator<=>(const SavedState&) const = default;
 };
+
+// To any voter, until the ledger answers. The leader gives the node a place, at once or in the next plan.
 struct Hello {
   Incarnation incarnation;
   std::uint16_t slots = 1;
   bool data_node = false;
   std::uint64_t configuration_hash = 0;
-  StageId stage;                       // the stage it would like, or holds; 0 for data nodes; wishes are not promises
-  bool any_stage = true;               // false: can hold only `stage`
+  StageId stage;                        // the stage it would like, or holds; 0 for data nodes; wishes are not promises
+  bool any_stage = true;                // false: can hold only `stage`
   std::vector<SavedState> checkpoints;  // on its disk
 };
 // From a voter that is not the leader, or from a leader that cannot take the node.
 struct HelloReply {
   NodeId leader = kNobody;
-  std::string refusal;       // not empty: for good
-  bool expired = false;      // `incarnation` was declared dead; come back as a new one
+  std::string refusal;   // not empty: for good
+  bool expired = false;  // `incarnation` was declared dead; come back as a new one
   Incarnation incarnation;
 };
 struct Leave {
@@ -235,8 +237,9 @@ struct Report {
   std::uint64_t weights_hash = 0;  // of the state of `stamp.iteration`
   std::vector<double> losses;      // by entry of `folded` that is a head
   std::vector<std::uint64_t> tokens;
-  Iteration saved;               // newest checkpoint on disk
-  std::uint32_t forward_us = 0;  // measured
+  Iteration saved;                      // newest checkpoint of this life
+  std::vector<SavedState> checkpoints;  // on its disk, the newest few
+  std::uint32_t forward_us = 0;         // measured
   std::vector<LinkSample> links;
   std::uint64_t repairs = 0;  // counters since the process began
 };

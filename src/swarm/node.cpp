@@ -174,8 +174,10 @@ void Node::on(NodeId from, const wire::Orders& orders) {
   context_.term = std::max(context_.term, orders.term);
   context_.leader = from;
   if (!reduction_.receive(orders)) return;
+  // Replaced, not added to: a new leader may know better than the one before.
+  const auto before = std::exchange(context_.dead, {orders.dead.begin(), orders.dead.end()});
   for (const auto node : orders.dead)
-    if (context_.dead.insert(node).second && node != context_.options.self) peer_lost(node);
+    if (!before.contains(node) && node != context_.options.self) peer_lost(node);
   if (phase_ == Phase::kWorking)
     for (const auto& assignment : orders.assignments) pipeline_.assign(assignment);
   reduction_.advance();
@@ -441,6 +443,7 @@ void Node::tick() {
     context_.send(peer, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
   if (phase_ == Phase::kWorking || phase_ == Phase::kListening) {
     pipeline_.tick();
+    reduction_.tick();
     sync_.tick();
     if (phase_ == Phase::kListening && sync_.complete() && !applying_) {
       holding_ = true;
@@ -522,7 +525,7 @@ Time Node::next_wake() const {
   if (raft_) wake = std::min(wake, raft_->next_wake());
   if (sequencer_) wake = std::min(wake, sequencer_->next_wake());
   if (phase_ == Phase::kOutside) return std::min(wake, hello_at_);
-  wake = std::min({wake, pipeline_.next_wake(), report_at_ + context_.options.pace.report});
+  wake = std::min({wake, pipeline_.next_wake(), reduction_.next_wake(), report_at_ + context_.options.pace.report});
   if (fetch_at_ != kNever) wake = std::min(wake, fetch_at_);
   return std::max(wake, context_.now + Duration(1));
 }

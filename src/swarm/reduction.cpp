@@ -25,6 +25,7 @@ void Reduction::begin(StageId stage, std::uint64_t size) {
   finishing_ = complete_ = fetching_ = false;
   hash_ = 0;
   sum_squares_ = 0;
+  retries_ = 0;
 }
 
 void Reduction::reset() {
@@ -46,6 +47,7 @@ bool Reduction::receive(const wire::Orders& orders) {
     return false;
   }
   if (orders_.sealed && orders.sealed) ++context_.counters.resealed;
+  progress_at_ = context_.now;
   orders_ = orders;
   return true;
 }
@@ -195,6 +197,7 @@ void Reduction::add_piece(std::uint64_t begin, std::uint64_t end, Payload payloa
   if (after != pieces_.end() && after->first < end) return;
   if (after != pieces_.begin() && std::prev(after)->second.end > begin) return;
   pieces_[begin] = {end, payload};
+  progress_at_ = context_.now;
   covered_ += end - begin;
   Task task;
   task.kind = TaskKind::kSetResult;
@@ -218,11 +221,16 @@ void Reduction::add_piece(std::uint64_t begin, std::uint64_t end, Payload payloa
 }
 
 void Reduction::receive(NodeId from, const wire::WantResult& message) {
+  if (message.stage != stage_) return;
   const auto kept = kept_.find(message.stamp.iteration);
-  const auto* pieces = kept != kept_.end()                                                 ? &kept->second
-                       : message.stamp.iteration == context_.ledger.iteration && complete_ ? &pieces_
-                                                                                           : nullptr;
-  if (!pieces || message.stage != stage_) return;
+  const bool running = message.stamp.iteration == context_.ledger.iteration;
+  if (kept == kept_.end() && running && !complete_) {
+    // Somebody misses ranges that this node may have given out before: once more.
+    std::erase_if(given_, [&](const auto& entry) { return entry.second == from; });
+    return advance();
+  }
+  const auto* pieces = kept != kept_.end() ? &kept->second : running ? &pieces_ : nullptr;
+  if (!pieces) return;
   // The set is the committed one; the hash of the whole result is what the asker checks.
   for (const auto& [begin, piece] : *pieces)
     context_.send(from, wire::Gathered{message.stamp, stage_, begin, piece.end, kByCommit}, piece.payload);
@@ -233,6 +241,27 @@ void Reduction::fetch(NodeId source) {
   begin(stage_, size_);
   fetching_ = true;
   context_.send(source, wire::WantResult{context_.stamp(), stage_});
+}
+
+// Twice as patient each time; a range of a slow link may take long.
+Duration Reduction::patience() const { return context_.options.pace.retry_first * (1 << std::min(retries_, 4)); }
+
+void Reduction::tick() {
+  if (!orders_.sealed || complete_ || fetching_ || context_.now < progress_at_ + patience()) return;
+  progress_at_ = context_.now;
+  ++retries_;
+  ++context_.counters.retries;
+  partials_sent_.clear();
+  std::set<NodeId> owners;
+  for (const auto& share : orders_.shares)
+    if (!pieces_.contains(share.begin) && context_.reachable(share.owner)) owners.insert(share.owner);
+  owners.erase(context_.options.self);
+  for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_});
+  advance();
+}
+
+Time Reduction::next_wake() const {
+  return orders_.sealed && !complete_ && !fetching_ ? progress_at_ + patience() : kNever;
 }
 
 void Reduction::keep(Iteration iteration) {

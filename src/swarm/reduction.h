@@ -36,6 +36,9 @@ class Reduction {
   // Sends and computes whatever is possible now. Idempotent.
   void advance();
   void add_awaited(std::set<NodeId>& peers) const;
+  // No progress for too long: sends again, and asks again.
+  void tick();
+  Time next_wake() const;
   // What was sent to it may be lost with the connection: it counts as not sent.
   void peer_lost(NodeId peer);
 
@@ -72,6 +75,7 @@ class Reduction {
   void send_partials();
   void sum_ranges();
   void give_out();
+  Duration patience() const;
   void add_piece(std::uint64_t begin, std::uint64_t end, Payload payload);
 
   Context& context_;
@@ -86,6 +90,8 @@ class Reduction {
   std::set<std::pair<std::uint64_t, NodeId>> given_;                         // begin, receiver
   Pieces pieces_;
   std::uint64_t covered_ = 0;
+  Time progress_at_{};
+  int retries_ = 0;
   bool finishing_ = false;
   bool complete_ = false;
   bool fetching_ = false;

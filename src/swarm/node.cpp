@@ -527,7 +527,8 @@ Time Node::next_wake() const {
   if (phase_ == Phase::kOutside) return std::min(wake, hello_at_);
   wake = std::min({wake, pipeline_.next_wake(), reduction_.next_wake(), report_at_ + context_.options.pace.report});
   if (fetch_at_ != kNever) wake = std::min(wake, fetch_at_);
-  return std::max(wake, context_.now + Duration(1));
+  // Never a spin, whatever a part believes to be due.
+  return std::max(wake, context_.now + milliseconds(1));
 }
 
 std::string Node::describe() const {

@@ -453,6 +453,7 @@ void Pipeline::tick() {
 Time Pipeline::next_wake() const {
   Time wake = kNever;
   for (const auto& [key, work] : works_) {
+    if (excluded(work.microbatch) || bad_.contains(work.microbatch)) continue;
     if (work.part < context_.head_part() && !work.grad_in && work.next_engaged)
       wake = std::min(wake, work.next_at + patience(work.next_tries));
     if (work.prev_asked && !work.act_in) wake = std::min(wake, work.prev_at + patience(work.prev_tries));

@@ -224,12 +224,12 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
   if (message.stage != stage_) return;
   const auto kept = kept_.find(message.stamp.iteration);
   const bool running = message.stamp.iteration == context_.ledger.iteration;
-  if (kept == kept_.end() && running && !complete_) {
+  if (running && !message.committed) {
     // Somebody misses ranges that this node may have given out before: once more.
     std::erase_if(given_, [&](const auto& entry) { return entry.second == from; });
     return advance();
   }
-  const auto* pieces = kept != kept_.end() ? &kept->second : running ? &pieces_ : nullptr;
+  const auto* pieces = kept != kept_.end() ? &kept->second : running && complete_ ? &pieces_ : nullptr;
   if (!pieces) return;
   // The set is the committed one; the hash of the whole result is what the asker checks.
   for (const auto& [begin, piece] : *pieces)
@@ -240,7 +240,7 @@ void Reduction::fetch(NodeId source) {
   ++context_.counters.adopted;
   begin(stage_, size_);
   fetching_ = true;
-  context_.send(source, wire::WantResult{context_.stamp(), stage_});
+  context_.send(source, wire::WantResult{context_.stamp(), stage_, true});
 }
 
 // Twice as patient each time; a range of a slow link may take long.
@@ -256,7 +256,7 @@ void Reduction::tick() {
   for (const auto& share : orders_.shares)
     if (!pieces_.contains(share.begin) && context_.reachable(share.owner)) owners.insert(share.owner);
   owners.erase(context_.options.self);
-  for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_});
+  for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_, false});
   advance();
 }
 

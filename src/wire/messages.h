@@ -292,10 +292,11 @@ struct Gathered {
   std::uint64_t end = 0;
   std::uint64_t set_hash = 0;
 };
-// Asks for all ranges of a committed result.
+// Asks for ranges of a result: all of the committed one, or those that the receiver owns of the running iteration.
 struct WantResult {
   Stamp stamp;
   StageId stage;
+  bool committed = false;
 };
 
 // --- State transfer --------------------------------------------------------------------------------------------------

@@ -196,6 +196,7 @@ void Connection::turn_away(Reject reject) {
   step_ = Step::kTurnedAway;
   rejected_ = role_ == Role::kDialler;
   reject_code_ = reject.code;
+  host_.turned_away(*this);
   std::vector<std::byte> frames;
   append_frame(frames, FrameKind::kReject, encode(reject));
   if (role_ == Role::kDialler) {

@@ -29,6 +29,8 @@ class ConnectionHost {
   // Called once, as the last thing.
   virtual void closed(Connection& connection, const std::string& reason) = 0;
   virtual void bad_frame(Connection& connection) = 0;
+  // The other side is being sent a rejection.
+  virtual void turned_away(Connection& connection) = 0;
   // Fills `out` with frames for this connection's peer.
   virtual void take_frames(Connection& connection, std::vector<std::byte>& out, std::size_t limit,
                            bool control_only) = 0;
@@ -68,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SteadyClock::time_point opened_at() const { return opened_at_; }
   const LinkShape& outgoing() const { return outgoing_; }
   bool rejected() const { return rejected_; }
+  bool was_turned_away() const { return step_ == Step::kTurnedAway; }
   RejectCode reject_code() const { return reject_code_; }
   asio::ip::tcp::socket& socket() { return stream_.next_layer(); }
 

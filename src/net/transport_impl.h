@@ -76,6 +76,7 @@ class Transport::Impl final : public ConnectionHost {
   void received(Connection& connection, Message message) override;
   void closed(Connection& connection, const std::string& reason) override;
   void bad_frame(Connection& connection) override;
+  void turned_away(Connection& connection) override;
   void take_frames(Connection& connection, std::vector<std::byte>& out, std::size_t limit, bool control_only) override;
   void wrote(Connection& connection) override;
 

@@ -119,10 +119,7 @@ void Transport::Impl::seed_closed(Connection& connection, const DialFailure& fai
 
 std::optional<Reject> Transport::Impl::judge(Connection& connection, bool& hold) {
   const Hello& hello = connection.hello();
-  const auto reject = [&](RejectCode code, std::string text) {
-    if (connection.role() == Role::kListener && code != RejectCode::kDuplicate) ++rejected_;
-    return Reject{code, std::move(text)};
-  };
+  const auto reject = [](RejectCode code, std::string text) { return Reject{code, std::move(text)}; };
   if (hello.run_hash != checksum64(options_.run))
     return reject(RejectCode::kDifferentRun, "different run: this node belongs to \"" + options_.run + "\"");
   if (hello.version_max < kVersionMin || hello.version_min > kVersionMax)
@@ -151,6 +148,10 @@ std::optional<Reject> Transport::Impl::judge(Connection& connection, bool& hold)
     peer->dialling = connections_.at(connection.serial());
   }
   return {};
+}
+
+void Transport::Impl::turned_away(Connection& connection) {
+  if (connection.role() == Role::kListener && connection.reject_code() != RejectCode::kDuplicate) ++rejected_;
 }
 
 // One connection a pair. When two dials cross, that of the lower id is kept; otherwise the newer one, since the other
@@ -245,11 +246,7 @@ void Transport::Impl::closed(Connection& connection, const std::string& reason) 
     return;
   }
   if (connection.role() == Role::kListener) {
-    if (reason == "turned away") {
-      if (connection.reject_code() == RejectCode::kWrongSecret) ++rejected_;
-    } else {
-      ++handshakes_failed_;
-    }
+    if (!connection.was_turned_away()) ++handshakes_failed_;
     return;
   }
   DialFailure failure{connection.expected, connection.dialled, reason, connection.rejected()};

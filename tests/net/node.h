@@ -87,8 +87,14 @@ class Node {
 
   // False: not within the limit.
   bool wait(const std::function<bool()>& condition, Duration limit = seconds(20)) {
+    // What is not announced (counters) is looked at every few milliseconds.
+    const auto deadline = std::chrono::steady_clock::now() + limit;
     std::unique_lock lock(mutex);
-    return changed_.wait_for(lock, limit, condition);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      changed_.wait_for(lock, milliseconds(5));
+    }
+    return true;
   }
   bool wait_for_messages(std::size_t count) {
     return wait([&] { return received.size() >= count; });

@@ -71,7 +71,7 @@ class Rogue {
     asio::error_code ignored;
     asio::write(stream_.next_layer(), asio::buffer(bytes.data(), bytes.size()), ignored);
   }
-  // All frames until the other side closes.
+  // All frames until the other side closes or rejects.
   std::vector<ReceivedFrame> read_to_end() {
     std::vector<ReceivedFrame> frames;
     FrameDecoder decoder({});
@@ -83,9 +83,9 @@ class Rogue {
       auto frame = decoder.filled(count);
       if (!frame) return frames;
       if (!*frame) continue;
-      const bool accepted = (*frame)->kind == FrameKind::kAccept;
       frames.push_back(std::move(**frame));
-      if (accepted) decoder.open();
+      if (frames.back().kind == FrameKind::kReject) return frames;
+      if (frames.back().kind == FrameKind::kAccept) decoder.open();
     }
   }
   void close() {

@@ -5,6 +5,29 @@
 #include "flow/gwtf_node.h"
 
 namespace tributary::flow::gwtf {
+namespace {
+
+// Moves that lose more temperatures than this are never taken in practice.
+constexpr double kHopeless = 25;
+
+// std::log differs between libraries in its last bit, and a seed must give the same flows everywhere.
+double natural_log(double x) {
+  int exponent = 0;
+  double m = std::frexp(x, &exponent);  // [0.5, 1)
+  if (m < 0.70710678118654752) {
+    m *= 2;
+    --exponent;
+  }
+  const double s = (m - 1) / (m + 1), square = s * s;
+  double sum = 0;
+  for (int k = 17; k >= 1; k -= 2) sum = sum * square + 1.0 / k;
+  return 2 * s * sum + exponent * 0.69314718055994531;
+}
+
+// The noise that turns "take the best" into "take each with probability proportional to exp(gain / temperature)".
+double gumbel(Random& random) { return -natural_log(-natural_log(1 - random.uniform())); }
+
+}  // namespace
 
 double Node::temperature() const {
   if (proposals_ >= options_.cooling_proposals) return 0;
@@ -79,12 +102,16 @@ std::optional<Node::Move> Node::choose(const Propose& propose) {
       if (then < kNoLink) moves.push_back({MoveKind::kGive, {}, g, now - then});
     }
   }
+  // Staying is one of the choices, with gain 0.
+  const double heat = propose.temperature;
   const Move* best = nullptr;
-  double most = 0;
-  if (propose.temperature > 0) most = -propose.temperature * std::log(-std::log(1 - random_.uniform()));
+  double most = heat > 0 ? heat * gumbel(random_) : 0;
   for (const Move& move : moves) {
     double score = static_cast<double>(move.gain);
-    if (propose.temperature > 0) score -= propose.temperature * std::log(-std::log(1 - random_.uniform()));
+    if (heat > 0) {
+      if (score < -kHopeless * heat) continue;
+      score += heat * gumbel(random_);
+    }
     if (score <= most) continue;
     most = score;
     best = &move;

@@ -1,0 +1,50 @@
+#include "flow/router.h"
+
+#include <nlohmann/json.hpp>
+
+#include "flow/gwtf.h"
+#include "flow/routers.h"
+
+namespace tributary::flow {
+
+const std::vector<std::string>& router_names() {
+  static const std::vector<std::string> names{"gwtf", "swarm", "optimal"};
+  return names;
+}
+
+Result<std::unique_ptr<Router>> make_router(std::string_view name) {
+  std::unique_ptr<Router> router;
+  if (name == "gwtf") router = std::make_unique<GwtfRouter>();
+  if (name == "swarm") router = std::make_unique<SwarmRouter>();
+  if (name == "optimal") router = std::make_unique<OptimalRouter>();
+  if (router) return router;
+  std::string known;
+  for (const auto& each : router_names()) known += (known.empty() ? "" : ", ") + each;
+  return Error{"no router is called \"" + std::string(name) + "\"; there are " + known};
+}
+
+Result<std::string> solve_file_json(const std::string& path, std::string_view name, std::uint64_t seed) {
+  auto router = make_router(name);
+  if (!router) return router.error();
+  auto file = load_network(path);
+  if (!file) return file.error();
+  auto solution = (*router)->solve(file->network, seed);
+  if (!solution) return Error{path + ": " + solution.error().message};
+  if (auto good = check(file->network, *solution); !good)
+    return Error{path + ": router " + std::string(name) + " gave a wrong answer: " + good.error().message};
+  auto flows = nlohmann::json::array();
+  for (const auto& flow : solution->flows) {
+    auto nodes = nlohmann::json::array();
+    for (const NodeId node : flow) nodes.push_back(node.value());
+    flows.push_back(std::move(nodes));
+  }
+  nlohmann::ordered_json answer;
+  answer["flows"] = std::move(flows);
+  answer["count"] = solution->count;
+  answer["cost"] = solution->cost;
+  answer["messages"] = solution->messages;
+  answer["rounds"] = solution->rounds;
+  return answer.dump();
+}
+
+}  // namespace tributary::flow

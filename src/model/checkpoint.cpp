@@ -23,7 +23,10 @@ std::string hexadecimal(std::uint64_t value) {
 // A checkpoint of another model or cut must not be taken for one of this.
 std::string fingerprint(const CheckpointKey& key) {
   std::string text = text::write_model_config(key.config, {}, {});
-  for (const auto blocks : key.cut.blocks) text += "," + std::to_string(blocks);
+  for (const auto blocks : key.cut.blocks) {
+    text += ',';
+    text += std::to_string(blocks);
+  }
   return hexadecimal(checksum64(text));
 }
 
@@ -93,8 +96,8 @@ Result<StageState> load_checkpoint(const CheckpointKey& key, Iteration iteration
                  to_string(iteration)};
   }
   if (!is("model", fingerprint(key))) {
-    return Error{path.string() + " is of another model or cut; take the configuration it was trained with, or another " +
-                 "run name"};
+    return Error{path.string() +
+                 " is of another model or cut; take the configuration it was trained with, or another " + "run name"};
   }
   const std::uint64_t size = stage_layout(key.config, key.cut, stage).size;
   StageState state{std::vector<float>(size), std::vector<float>(size), std::vector<float>(size)};

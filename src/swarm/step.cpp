@@ -27,9 +27,7 @@ double learning_rate(const ScheduleOptions& options, Iteration iteration) {
   return options.learning_rate - fall * (options.learning_rate - options.min_learning_rate);
 }
 
-double IterationTotals::gradient_norm() const {
-  return used == 0 ? 0 : std::sqrt(sum_squares) * microbatches / used;
-}
+double IterationTotals::gradient_norm() const { return used == 0 ? 0 : std::sqrt(sum_squares) * microbatches / used; }
 
 StepParameters step_parameters(const ScheduleOptions& options, Iteration iteration, const IterationTotals& totals) {
   StepParameters step;

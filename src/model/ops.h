@@ -1,4 +1,4 @@
-// Helpers shared by the stages' implementations: kernels on tensors, norms, linear maps. Internal to src/model.
+// Kernels on tensors, norms, linear maps: what the stages and the generator are made of.
 #pragma once
 #include <ATen/ATen.h>
 

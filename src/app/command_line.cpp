@@ -53,6 +53,13 @@ int run_command_line(int argc, char** argv) {
   inspect_command->group("");  // not listed: for tests
   inspect_command->callback([&] { code = inspect(inspect_arguments); });
 
+  TokensArguments tokens_arguments;
+  auto* tokens_command = app.add_subcommand("inspect-tokens", "Encode and decode texts");
+  tokens_command->add_option("tokenizer", tokens_arguments.tokenizer)->required();
+  tokens_command->add_option("texts", tokens_arguments.texts, "JSON: a list of texts")->required();
+  tokens_command->group("");
+  tokens_command->callback([&] { code = inspect_tokens(tokens_arguments); });
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

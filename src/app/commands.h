@@ -35,6 +35,13 @@ struct InspectArguments {
 // For developers: logits and gradients of a model folder, for comparison with other implementations.
 int inspect(const InspectArguments& arguments);
 
+struct TokensArguments {
+  std::string tokenizer;
+  std::filesystem::path texts;
+};
+// For developers: a JSON list of {"ids", "text"}, one for each text.
+int inspect_tokens(const TokensArguments& arguments);
+
 int run_command_line(int argc, char** argv);
 
 // Prints "tributary: ..." to standard error and returns `code`.

@@ -4,6 +4,7 @@
 #include "app/interrupt.h"
 #include "chat/generator.h"
 #include "text/files.h"
+#include "text/utf8.h"
 
 namespace tributary::app {
 namespace {
@@ -50,6 +51,11 @@ Result<Loaded> load(const std::filesystem::path& source) {
   return Error{source.string() + " is neither a run's folder (runs/NAME) nor a model's (with config.json)"};
 }
 
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int generate(const GenerateArguments& arguments) {
@@ -58,7 +64,8 @@ int generate(const GenerateArguments& arguments) {
   auto prompt = loaded->tokenizer.encode(arguments.prompt);
   if (!prompt) return fail("--prompt: " + prompt.error().message, kWrongUse);
   catch_interrupts(nullptr);
-  std::fwrite(arguments.prompt.data(), 1, arguments.prompt.size(), stdout);
+  print(arguments.prompt);
+  text::Utf8Stream characters;
   chat::Generator generator(std::move(loaded->weights));
   const chat::SamplingOptions sampling{arguments.temperature, arguments.top_k, arguments.seed};
   const auto done =
@@ -68,7 +75,7 @@ int generate(const GenerateArguments& arguments) {
         std::fflush(stdout);
         return !interrupted();
       });
-  std::printf("\n");
+  print(characters.finish() + "\n");
   return done ? kDone : fail(done.error().message);
 }
 

@@ -57,4 +57,43 @@ inline void append_utf8(std::string& out, std::uint32_t point) {
   }
 }
 
+// Makes valid UTF-8 of bytes that arrive in pieces: whole characters go on, what cannot become one is U+FFFD.
+class Utf8Stream {
+ public:
+  std::string push(std::string_view bytes) {
+    waiting_ += bytes;
+    return take(false);
+  }
+  std::string finish() { return take(true); }
+
+ private:
+  std::string take(bool all) {
+    std::string out;
+    std::size_t at = 0;
+    while (at < waiting_.size()) {
+      const std::size_t begin = at;
+      if (next_code_point(waiting_, at)) {
+        out.append(waiting_, begin, at - begin);
+        continue;
+      }
+      if (!all && could_continue(std::string_view(waiting_).substr(at))) break;
+      append_utf8(out, 0xfffd);
+      ++at;
+    }
+    waiting_.erase(0, at);
+    return out;
+  }
+  // Whether more bytes may make a character of these.
+  static bool could_continue(std::string_view bytes) {
+    const auto lead = static_cast<std::uint8_t>(bytes[0]);
+    const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || bytes.size() >= length) return false;
+    for (const char c : bytes.substr(1)) {
+      if ((static_cast<std::uint8_t>(c) & 0xc0) != 0x80) return false;
+    }
+    return true;
+  }
+  std::string waiting_;
+};
+
 }  // namespace tributary::text

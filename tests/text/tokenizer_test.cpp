@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/temporary_folder.h"
+#include "text/utf8.h"
 
 namespace tributary::text {
 namespace {
@@ -107,6 +108,16 @@ TEST(TokenizerFile, SaysWhatItDoesNotSupport) {
   EXPECT_NE(fault(nlohmann::json::array()).find("model"), std::string::npos);
   EXPECT_FALSE(Tokenizer::parse("{").ok());
   EXPECT_NE(Tokenizer::load("/no/such/file").error().message.find("/no/such/file"), std::string::npos);
+}
+
+TEST(Utf8Stream, PassesWholeCharactersAndReplacesTheRest) {
+  Utf8Stream stream;
+  EXPECT_EQ(stream.push("a\xe6\x97"), "a");
+  EXPECT_EQ(stream.push("\xa5"), "\u65e5");
+  EXPECT_EQ(stream.push("\xb5x"), "\ufffdx");
+  EXPECT_EQ(stream.push("\xe6x"), "\ufffdx");
+  EXPECT_EQ(stream.push("\xf0\x9f"), "");
+  EXPECT_EQ(stream.finish(), "\ufffd\ufffd");
 }
 
 }  // namespace

@@ -68,13 +68,11 @@ int generate(const GenerateArguments& arguments) {
   text::Utf8Stream characters;
   chat::Generator generator(std::move(loaded->weights));
   const chat::SamplingOptions sampling{arguments.temperature, arguments.top_k, arguments.seed};
-  const auto done =
-      generator.generate(*prompt, arguments.max_tokens, sampling, loaded->tokenizer.eos(), [&](text::Token token) {
-        const auto bytes = loaded->tokenizer.decode({&token, 1});
-        std::fwrite(bytes.data(), 1, bytes.size(), stdout);
-        std::fflush(stdout);
-        return !interrupted();
-      });
+  const auto each = [&](text::Token token) {
+    print(characters.push(loaded->tokenizer.decode({&token, 1})));
+    return !interrupted();
+  };
+  const auto done = generator.generate(*prompt, arguments.max_tokens, sampling, loaded->tokenizer.eos(), each);
   print(characters.finish() + "\n");
   return done ? kDone : fail(done.error().message);
 }

@@ -64,7 +64,10 @@ def test_train_writes_what_the_design_promises_and_generates(tmp_path, tributary
     assert [line["iteration"] for line in metrics(run) if "held_out_loss" in line] == [4, 9]
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         assert (run / "model" / name).exists()
-    text = [tributary("generate", run, "--prompt", "the", "--max-tokens", 20, "--seed", seed).stdout for seed in (1, 1, 2)]
+    def generate(seed):
+        return tributary("generate", run, "--prompt", "the", "--max-tokens", 20, "--seed", seed).stdout
+
+    text = [generate(seed) for seed in (1, 1, 2)]
     assert text[0].startswith("the") and text[0] == text[1] != text[2]
 
 

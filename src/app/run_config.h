@@ -40,7 +40,7 @@ struct TrainingSection {
   double learning_rate = 2e-3;
   double min_learning_rate = 2e-4;
   std::uint64_t warmup = 20;
-  std::string schedule = "cosine";  // cosine | linear | constant
+  std::string schedule = "cosine";  // cosine | linear | constant (and a linear fall in the last fifth)
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -91,7 +91,7 @@ struct RunConfig {
   // Derived; require a checked configuration.
   model::Config model_config(std::size_t vocabulary) const;
   model::StageCut cut(const model::Config& config) const;
-  swarm::ScheduleOptions schedule() const;
+  swarm::StepOptions step() const;
   std::uint32_t stages() const;
 };
 

@@ -162,8 +162,8 @@ model::StageCut RunConfig::cut(const model::Config& config) const {
   return *cut;
 }
 
-swarm::ScheduleOptions RunConfig::schedule() const {
-  swarm::ScheduleOptions options;
+swarm::StepOptions RunConfig::step() const {
+  swarm::StepOptions options;
   options.learning_rate = training.learning_rate;
   options.min_learning_rate = training.min_learning_rate;
   options.warmup = training.warmup;

@@ -130,10 +130,10 @@ Result<double> SingleProcess::reduce(Iteration iteration) {
 
 Result<IterationReport> SingleProcess::run(Iteration iteration) {
   IterationReport report;
-  swarm::IterationTotals totals;
-  totals.microbatches = config_.training.microbatches;
+  const std::uint32_t microbatches = config_.training.microbatches;
+  std::uint32_t used = 0;
   std::string last_fault;
-  for (std::uint32_t m = 0; m < totals.microbatches; ++m) {
+  for (std::uint32_t m = 0; m < microbatches; ++m) {
     auto done = compute_microbatch(iteration, MicrobatchId(m));
     const auto kind = done ? TaskKind::kFold : TaskKind::kDiscard;
     if (auto settled = settle(iteration, MicrobatchId(m), kind); !settled) return settled.error();
@@ -143,20 +143,19 @@ Result<IterationReport> SingleProcess::run(Iteration iteration) {
       log::warning("microbatch-excluded", {{"iteration", iteration}, {"microbatch", m}, {"why", last_fault}});
       continue;
     }
-    ++totals.used;
+    ++used;
     report.loss += done->loss;
     report.tokens += done->tokens;
   }
-  if (totals.used == 0) {
+  if (used == 0) {
     return Error{"every microbatch of iteration " + to_string(iteration) + " failed (" + last_fault +
                  "); lower training.learning_rate, or take training.precision = \"fp32\""};
   }
-  report.loss /= totals.used;
+  report.loss /= used;
   auto sum_squares = reduce(iteration);
   if (!sum_squares) return sum_squares.error();
-  totals.sum_squares = *sum_squares;
-  const auto step = swarm::step_parameters(config_.schedule(), iteration, totals);
-  report.gradient_norm = totals.gradient_norm();
+  const auto step = swarm::step_parameters(config_.step(), iteration, *sum_squares, used, microbatches,
+                                           &report.gradient_norm);
   report.learning_rate = step.learning_rate;
   for (std::uint16_t stage = 0; stage <= stages_; ++stage) {
     Task apply;

@@ -6,40 +6,37 @@
 
 namespace tributary::swarm {
 
-double learning_rate(const ScheduleOptions& options, Iteration iteration) {
-  const auto at = static_cast<double>(iteration.value());
-  const auto warmup = static_cast<double>(options.warmup);
-  if (at < warmup) return options.learning_rate * (at + 1) / warmup;
-  const double length = std::max(1.0, static_cast<double>(options.iterations) - 1 - warmup);
-  const double progress = std::min(1.0, (at - warmup) / length);
-  double fall = 0;  // from 0 to 1
-  switch (options.schedule) {
+double learning_rate(const StepOptions& o, Iteration iteration) {
+  const auto i = static_cast<double>(iteration.value());
+  const auto warmup = static_cast<double>(o.warmup);
+  const auto total = static_cast<double>(o.iterations);
+  if (i < warmup) return o.learning_rate * (i + 1) / warmup;
+  if (o.schedule == Schedule::kConstant || total <= warmup) return o.learning_rate;
+  const double done = std::min(1.0, (i - warmup) / (total - warmup));
+  const double span = o.learning_rate - o.min_learning_rate;
+  switch (o.schedule) {
     case Schedule::kCosine:
-      fall = 0.5 * (1 - std::cos(std::numbers::pi * progress));
-      break;
+      return o.min_learning_rate + span * 0.5 * (1 + std::cos(std::numbers::pi * done));
     case Schedule::kLinear:
-      fall = progress;
-      break;
+      return o.min_learning_rate + span * (1 - done);
     case Schedule::kConstantThenDecay:
-      fall = std::max(0.0, (progress - 0.8) / 0.2);
+      return done <= 1 - o.decay_fraction ? o.learning_rate
+                                          : o.min_learning_rate + span * (1 - done) / o.decay_fraction;
+    case Schedule::kConstant:
       break;
   }
-  return options.learning_rate - fall * (options.learning_rate - options.min_learning_rate);
+  return o.learning_rate;
 }
 
-double IterationTotals::gradient_norm() const { return used == 0 ? 0 : std::sqrt(sum_squares) * microbatches / used; }
-
-StepParameters step_parameters(const ScheduleOptions& options, Iteration iteration, const IterationTotals& totals) {
+StepParameters step_parameters(const StepOptions& options, Iteration iteration, double sum_squares, std::uint32_t used,
+                               std::uint32_t microbatches, double* norm) {
+  const double mean = used == 0 ? 0 : static_cast<double>(microbatches) / used;
+  const double gradient_norm = std::sqrt(sum_squares) * mean;
+  if (norm) *norm = gradient_norm;
   StepParameters step;
-  step.step = iteration.value() + 1;
   step.learning_rate = learning_rate(options, iteration);
-  if (totals.used == 0) {
-    step.gradient_scale = 0;
-    return step;
-  }
-  step.gradient_scale = static_cast<double>(totals.microbatches) / totals.used;
-  const double norm = totals.gradient_norm();
-  if (options.clip > 0 && norm > options.clip) step.gradient_scale *= options.clip / norm;
+  step.gradient_scale = options.clip > 0 && gradient_norm > options.clip ? mean * (options.clip / gradient_norm) : mean;
+  step.step = iteration.value() + 1;
   return step;
 }
 

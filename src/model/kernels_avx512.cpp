@@ -1,0 +1,9 @@
+// The kernels of kernels_body.h at one level; cmake/layers.cmake gives this file its instruction set.
+#define TRIBUTARY_KERNEL_LEVEL avx512
+#include "model/kernels_body.h"
+
+namespace tributary::model {
+
+const Kernels& kernels_avx512() { return avx512::table; }
+
+}  // namespace tributary::model

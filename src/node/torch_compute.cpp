@@ -1,0 +1,418 @@
+#include "node/torch_compute.h"
+
+#include <atomic>
+#include <limits>
+#include <optional>
+
+#include "model/kernels.h"
+#include "model/parallel.h"
+#include "model/stage.h"
+#include "node/stage_store.h"
+
+namespace tributary::node {
+namespace {
+
+using swarm::Task;
+using swarm::TaskKind;
+using swarm::TaskResult;
+
+constexpr std::size_t kGrain = 65536;
+
+// A forward pass waiting for its backward pass.
+struct KeptGraph {
+  Payload input;
+  model::StageSaved saved;
+};
+
+bool same_bytes(const Payload& a, const Payload& b) {
+  return a == b || (a && b && a->size() == b->size() && std::memcmp(a->data(), b->data(), a->size()) == 0);
+}
+
+// The stage's mathematics with its state.
+struct Held {
+  Held(const ComputeOptions& options, StageId stage) : store(options, stage) {
+    const model::StageOptions stage_options{options.config,
+                                            options.cut,
+                                            stage,
+                                            options.precision,
+                                            {options.batch, options.sequence},
+                                            options.recompute_activations};
+    if (stage.value() == 0) {
+      end.emplace(stage_options);
+    } else {
+      blocks.emplace(stage_options);
+    }
+  }
+  // The weights have changed: graphs of older ones are of no use, and the compute copies must be made anew.
+  void touch() {
+    stale = true;
+    graphs.clear();
+  }
+  void refresh() {
+    if (!stale) return;
+    if (end) end->set_weights(store.state().weights.data());
+    if (blocks) blocks->set_weights(store.state().weights.data());
+    stale = false;
+  }
+  StageStore store;
+  std::optional<model::EndStage> end;
+  std::optional<model::BlockStage> blocks;
+  std::map<std::pair<Iteration, MicrobatchId>, KeptGraph> graphs;
+  bool stale = true;
+};
+
+}  // namespace
+
+struct TorchCompute::Implementation {
+  explicit Implementation(ComputeOptions given) : options(std::move(given)) {}
+
+  ComputeOptions options;
+  std::map<StageId, std::unique_ptr<Held>> stages;
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(options.batch) * options.sequence; }
+  std::size_t wire_element() const { return options.wire == WireType::kBf16 ? 2 : 4; }
+  std::uint64_t payload_bytes() const {
+    return static_cast<std::uint64_t>(rows()) * options.config.hidden * wire_element();
+  }
+  model::CheckpointKey checkpoint_key() const { return {options.checkpoints, options.config, options.cut}; }
+
+  Held* find(StageId stage) {
+    const auto found = stages.find(stage);
+    return found == stages.end() ? nullptr : found->second.get();
+  }
+  Held& make(StageId stage) {
+    if (!options.hold_all && !stages.contains(stage)) stages.clear();
+    auto& held = stages[stage];
+    if (!held) held = std::make_unique<Held>(options, stage);
+    held->touch();
+    return *held;
+  }
+
+  Result<Payload> encode(const at::Tensor& tensor) const;
+  Result<at::Tensor> decode(const Payload& payload, const char* what) const;
+  Result<void> run(const Task& task, TaskResult& result);
+  Result<void> pipeline(const Task& task, Held& held, TaskResult& result, model::Gradients* retracted);
+  Result<void> forward(const Task& task, Held& held, TaskResult& result);
+  Result<void> backward(const Task& task, Held& held, TaskResult& result, model::Gradients& gradients);
+  Result<void> head(const Task& task, Held& held, TaskResult& result, model::Gradients& gradients);
+  Result<void> retract(const Task& task, Held& held);
+  Result<void> replace_state(const Task& task, TaskResult& result);
+  std::vector<text::Token> columns(const std::vector<text::Token>& windows, std::size_t first_row,
+                                   std::size_t first_column) const;
+};
+
+// Numbers that are not finite must not travel: the sender reports them.
+Result<Payload> TorchCompute::Implementation::encode(const at::Tensor& tensor) const {
+  auto buffer = make_buffer(payload_bytes());
+  const auto count = static_cast<std::size_t>(tensor.numel());
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::atomic<bool> finite = true;
+  const auto& k = model::kernels();
+  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    bool good;
+    if (options.wire == WireType::kBf16) {
+      auto* out = reinterpret_cast<model::Bf16*>(buffer->data());
+      if (tensor.scalar_type() == at::kFloat) {
+        k.bf16.from_float(static_cast<const float*>(tensor.data_ptr()), out, begin, end);
+      } else {
+        std::memcpy(out + begin, static_cast<const model::Bf16*>(tensor.data_ptr()) + begin, (end - begin) * 2);
+      }
+      good = k.bf16.all_below(out, infinity, begin, end);
+    } else {
+      auto* out = reinterpret_cast<float*>(buffer->data());
+      if (tensor.scalar_type() == at::kFloat) {
+        std::memcpy(out + begin, static_cast<const float*>(tensor.data_ptr()) + begin, (end - begin) * 4);
+      } else {
+        k.bf16.to_float(static_cast<const model::Bf16*>(tensor.data_ptr()), out, begin, end);
+      }
+      good = k.f32.all_below(out, infinity, begin, end);
+    }
+    if (!good) finite = false;
+  });
+  if (!finite) return Error{"an activation or gradient is not finite"};
+  return Payload(std::move(buffer));
+}
+
+Result<at::Tensor> TorchCompute::Implementation::decode(const Payload& payload, const char* what) const {
+  if (payload_size(payload) != payload_bytes()) {
+    return Error{std::string("the ") + what + " has " + std::to_string(payload_size(payload)) + " bytes instead of " +
+                 std::to_string(payload_bytes())};
+  }
+  const auto count = static_cast<std::size_t>(rows()) * options.config.hidden;
+  const auto& k = model::kernels();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto* as_bf16 = reinterpret_cast<const model::Bf16*>(payload->data());
+  const auto* as_float = reinterpret_cast<const float*>(payload->data());
+  std::atomic<bool> finite = true;
+  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    const bool good = options.wire == WireType::kBf16 ? k.bf16.all_below(as_bf16, infinity, begin, end)
+                                                      : k.f32.all_below(as_float, infinity, begin, end);
+    if (!good) finite = false;
+  });
+  if (!finite) return Error{std::string("the ") + what + " is not finite"};
+  const auto type = model::scalar_type(options.precision);
+  const std::vector<std::int64_t> shape = {rows(), options.config.hidden};
+  if (at::elementSize(type) == wire_element()) {
+    // The tensor shares the payload's memory and keeps it alive; nothing writes to a stage's input.
+    return at::from_blob(
+        const_cast<std::byte*>(payload->data()), shape, [payload](void*) {}, at::TensorOptions(type));
+  }
+  auto tensor = at::empty(shape, type);
+  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    if (options.wire == WireType::kBf16) {
+      k.bf16.to_float(as_bf16, static_cast<float*>(tensor.data_ptr()), begin, end);
+    } else {
+      k.bf16.from_float(as_float, static_cast<model::Bf16*>(tensor.data_ptr()), begin, end);
+    }
+  });
+  return tensor;
+}
+
+// [batch, sequence] out of windows of sequence + 1 tokens: inputs from column 0, targets from column 1.
+std::vector<text::Token> TorchCompute::Implementation::columns(const std::vector<text::Token>& windows,
+                                                               std::size_t first_row, std::size_t first_column) const {
+  std::vector<text::Token> out;
+  out.reserve(static_cast<std::size_t>(rows()));
+  for (std::size_t row = first_row; row < first_row + options.batch; ++row) {
+    const auto* begin = windows.data() + row * (options.sequence + 1ull) + first_column;
+    out.insert(out.end(), begin, begin + options.sequence);
+  }
+  return out;
+}
+
+Result<void> TorchCompute::Implementation::forward(const Task& task, Held& held, TaskResult& result) {
+  auto x = decode(task.input, "activation");
+  if (!x) return x.error();
+  KeptGraph graph{task.input, {}};
+  const bool keep = options.kept_graphs > 0;
+  auto output = encode(held.blocks->forward(*x, keep ? &graph.saved : nullptr));
+  if (!output) return output.error();
+  result.output = std::move(*output);
+  if (!keep) return {};
+  held.graphs[{task.iteration, task.microbatch}] = std::move(graph);
+  while (held.graphs.size() > options.kept_graphs) held.graphs.erase(held.graphs.begin());
+  return {};
+}
+
+Result<void> TorchCompute::Implementation::backward(const Task& task, Held& held, TaskResult& result,
+                                                    model::Gradients& gradients) {
+  auto dy = decode(task.gradient, "gradient");
+  if (!dy) return dy.error();
+  KeptGraph graph;
+  const auto kept = held.graphs.find({task.iteration, task.microbatch});
+  if (kept != held.graphs.end() && same_bytes(kept->second.input, task.input)) {
+    graph = std::move(kept->second);
+    held.graphs.erase(kept);
+  } else {
+    auto x = decode(task.input, "activation");
+    if (!x) return x.error();
+    held.blocks->forward(*x, &graph.saved);
+  }
+  auto output = encode(held.blocks->backward(graph.saved, *dy, gradients));
+  if (!output) return output.error();
+  result.output = std::move(*output);
+  return {};
+}
+
+Result<void> TorchCompute::Implementation::head(const Task& task, Held& held, TaskResult& result,
+                                                model::Gradients& gradients) {
+  auto x = decode(task.input, "activation");
+  if (!x) return x.error();
+  const auto targets = columns(options.tokens(task.iteration, task.microbatch), 0, 1);
+  const double scale = 1.0 / (static_cast<double>(options.microbatches) * static_cast<double>(rows()));
+  auto head = held.end->head(*x, targets.data(), scale, gradients);
+  if (!std::isfinite(head.loss)) return Error{"the loss is not finite"};
+  auto output = encode(head.dx);
+  if (!output) return output.error();
+  result.output = std::move(*output);
+  result.loss = head.loss;
+  result.tokens = static_cast<std::uint64_t>(rows());
+  return {};
+}
+
+// The five tasks that move a microbatch. `retracted` takes the contribution instead of the store, if given.
+Result<void> TorchCompute::Implementation::pipeline(const Task& task, Held& held, TaskResult& result,
+                                                    model::Gradients* retracted) {
+  held.refresh();
+  model::Gradients gradients;
+  PartId part(task.stage.value());
+  if (task.kind == TaskKind::kEmbed) {
+    const auto inputs = columns(options.tokens(task.iteration, task.microbatch), 0, 0);
+    auto output = encode(held.end->embed(inputs.data()));
+    if (!output) return output.error();
+    result.output = std::move(*output);
+    return {};
+  }
+  if (task.kind == TaskKind::kForward) return forward(task, held, result);
+  if (task.kind == TaskKind::kHead) {
+    part = PartId(static_cast<std::uint16_t>(options.cut.stages() + 1));
+    if (auto done = head(task, held, result, gradients); !done) return done;
+  } else if (task.kind == TaskKind::kBackward) {
+    if (auto done = backward(task, held, result, gradients); !done) return done;
+  } else {
+    auto dx = decode(task.gradient, "gradient");
+    if (!dx) return dx.error();
+    const auto inputs = columns(options.tokens(task.iteration, task.microbatch), 0, 0);
+    held.end->embed_backward(inputs.data(), *dx, gradients);
+  }
+  if (auto checked = held.store.check(gradients); !checked) return checked;
+  if (retracted) {
+    *retracted = std::move(gradients);
+  } else {
+    held.store.hold(task.iteration, task.microbatch, part, std::move(gradients));
+  }
+  return {};
+}
+
+Result<void> TorchCompute::Implementation::retract(const Task& task, Held& held) {
+  Task again = task;
+  if (task.stage.value() > 0) {
+    again.kind = TaskKind::kBackward;
+  } else {
+    again.kind = task.part.value() == 0 ? TaskKind::kEmbedBackward : TaskKind::kHead;
+  }
+  TaskResult unused;
+  model::Gradients gradients;
+  if (auto done = pipeline(again, held, unused, &gradients); !done) return done;
+  held.store.subtract(task.iteration, gradients);
+  return {};
+}
+
+Result<void> TorchCompute::Implementation::replace_state(const Task& task, TaskResult& result) {
+  if (task.kind == TaskKind::kLoad) {
+    auto state = model::load_checkpoint(checkpoint_key(), task.iteration, task.stage);
+    if (!state) return state.error();
+    auto& held = make(task.stage);
+    held.store.state() = std::move(*state);
+    result.hash = model::hash_floats(held.store.state().weights);
+    return {};
+  }
+  auto& held = make(task.stage);
+  if (task.kind == TaskKind::kInit) {
+    held.store.initialise(options.seed);
+    result.hash = model::hash_floats(held.store.state().weights);
+    return {};
+  }
+  if (auto checked = held.store.check(task.range); !checked) return checked;
+  return held.store.write_state(task);
+}
+
+Result<void> TorchCompute::Implementation::run(const Task& task, TaskResult& result) {
+  if (task.stage.value() > options.cut.stages()) return Error{"there is no stage " + to_string(task.stage)};
+  if (task.kind == TaskKind::kInit || task.kind == TaskKind::kLoad || task.kind == TaskKind::kWriteState) {
+    return replace_state(task, result);
+  }
+  Held* held = find(task.stage);
+  if (!held) return Error{"stage " + to_string(task.stage) + " is not held here"};
+  StageStore& store = held->store;
+  if (auto checked = store.check(task.range); !checked) return checked;
+  const bool first = task.stage.value() == 0;
+  switch (task.kind) {
+    case TaskKind::kEmbed:
+    case TaskKind::kHead:
+    case TaskKind::kEmbedBackward:
+      if (!first || !options.tokens) return Error{"only a data node with its text does this task"};
+      return pipeline(task, *held, result, nullptr);
+    case TaskKind::kForward:
+    case TaskKind::kBackward:
+      if (first) return Error{"stage 0 has no blocks"};
+      return pipeline(task, *held, result, nullptr);
+    case TaskKind::kFold:
+      return store.fold(task.iteration, task.microbatch, task.part);
+    case TaskKind::kDiscard:
+      store.discard(task.iteration, task.microbatch, task.part);
+      return {};
+    case TaskKind::kRetract:
+      return retract(task, *held);
+    case TaskKind::kPartial:
+      store.partial(task, result);
+      return {};
+    case TaskKind::kSumShare:
+      return store.sum_share(task, result);
+    case TaskKind::kSetResult:
+      return store.set_result(task);
+    case TaskKind::kFinishResult:
+      return store.finish_result(task.iteration, result);
+    case TaskKind::kApply:
+      held->touch();
+      return store.apply(task, result);
+    case TaskKind::kForget:
+      store.forget(task.iteration);
+      std::erase_if(held->graphs, [&](const auto& graph) { return graph.first.first <= task.iteration; });
+      return {};
+    case TaskKind::kReadState:
+      store.read_state(task.range, result);
+      return {};
+    case TaskKind::kSave: {
+      auto saved = model::save_checkpoint(checkpoint_key(), task.iteration, task.stage, store.state());
+      if (!saved) return saved.error();
+      result.hash = *saved;
+      return {};
+    }
+    default:
+      return Error{"an unknown task"};
+  }
+}
+
+Result<std::unique_ptr<TorchCompute>> TorchCompute::create(ComputeOptions options) {
+  auto faults = options.config.check();
+  if (options.batch == 0 || options.sequence == 0 || options.microbatches == 0) {
+    faults.emplace_back("training.batch, training.sequence and training.microbatches must be at least 1");
+  }
+  if (options.sequence > options.config.context) faults.emplace_back("training.sequence exceeds model.context");
+  if (faults.empty()) {
+    if (auto cut = model::cut_as_given(options.config, options.cut.blocks); !cut) faults.push_back(cut.error().message);
+  }
+  if (!faults.empty()) {
+    std::string message;
+    for (const auto& fault : faults) {
+      if (!message.empty()) message += "; ";
+      message += fault;
+    }
+    return Error{std::move(message)};
+  }
+  if (options.threads > 0) model::set_threads(options.threads);
+  return std::unique_ptr<TorchCompute>(new TorchCompute(std::make_unique<Implementation>(std::move(options))));
+}
+
+TorchCompute::TorchCompute(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+TorchCompute::~TorchCompute() = default;
+
+TaskResult TorchCompute::run(const Task& task) {
+  const at::NoGradGuard no_autograd;
+  TaskResult result;
+  result.id = task.id;
+  if (const auto done = implementation_->run(task, result); !done) {
+    result.ok = false;
+    result.error = done.error().message;
+    result.output = nullptr;
+  }
+  return result;
+}
+
+std::uint64_t TorchCompute::state_size(StageId stage) const {
+  return model::stage_layout(implementation_->options.config, implementation_->options.cut, stage).size;
+}
+
+std::uint64_t TorchCompute::payload_bytes() const { return implementation_->payload_bytes(); }
+
+double TorchCompute::evaluate(const std::vector<text::Token>& windows) const {
+  const at::NoGradGuard no_autograd;
+  auto& self = *implementation_;
+  const std::size_t count = windows.size() / (self.options.sequence + 1ull), batch = self.options.batch;
+  TRIBUTARY_CHECK(count > 0 && count % batch == 0, "whole batches of windows");
+  for (auto& [stage, held] : self.stages) held->refresh();
+  const auto& end = *self.stages.at(StageId(0))->end;
+  double sum = 0;
+  for (std::size_t row = 0; row < count; row += batch) {
+    auto x = end.embed(self.columns(windows, row, 0).data());
+    for (std::uint16_t stage = 1; stage <= self.options.cut.stages(); ++stage) {
+      x = self.stages.at(StageId(stage))->blocks->forward(x, nullptr);
+    }
+    sum += end.loss(x, self.columns(windows, row, 1).data());
+  }
+  return sum * static_cast<double>(batch) / static_cast<double>(count);
+}
+
+}  // namespace tributary::node

@@ -154,8 +154,8 @@ Result<IterationReport> SingleProcess::run(Iteration iteration) {
   report.loss /= used;
   auto sum_squares = reduce(iteration);
   if (!sum_squares) return sum_squares.error();
-  const auto step = swarm::step_parameters(config_.step(), iteration, *sum_squares, used, microbatches,
-                                           &report.gradient_norm);
+  const auto step =
+      swarm::step_parameters(config_.step(), iteration, *sum_squares, used, microbatches, &report.gradient_norm);
   report.learning_rate = step.learning_rate;
   for (std::uint16_t stage = 0; stage <= stages_; ++stage) {
     Task apply;

@@ -33,8 +33,10 @@ struct PeerDown {
 struct Woken {};
 // Finish what must be finished, then leave (SIGTERM).
 struct LeaveAsked {};
+// Pause the whole run after the running iteration, with a checkpoint. Heeded by the voter that leads.
+struct HaltAsked {};
 
-using Event = std::variant<Received, Computed, Stored, PeerUp, PeerDown, Woken, LeaveAsked>;
+using Event = std::variant<Received, Computed, Stored, PeerUp, PeerDown, Woken, LeaveAsked, HaltAsked>;
 
 // Effects. The host carries them out in order.
 struct Send {
@@ -49,7 +51,7 @@ struct StoreLog {
   std::uint64_t sequence = 0;
   wire::DurableLog log;
 };
-enum class ExitReason { kFinished, kLeft, kRefused, kStopped };
+enum class ExitReason { kFinished, kHalted, kLeft, kRefused, kStopped };
 // The node has nothing more to do; no effect follows.
 struct Exit {
   ExitReason reason = ExitReason::kFinished;

@@ -13,6 +13,7 @@ void fold(wire::Ledger& ledger, const wire::Start& start) {
   ledger.checkpoint = start.checkpoint;
   ledger.iteration = start.checkpoint;
   ledger.plan = start.plan;
+  ledger.halted = false;
   ledger.excluded.clear();
   ledger.recent.clear();
   std::erase_if(ledger.checkpoints, [&](Iteration c) { return c > start.checkpoint; });
@@ -21,6 +22,7 @@ void fold(wire::Ledger& ledger, const wire::Start& start) {
 void fold(wire::Ledger& ledger, const wire::Commit& commit) {
   if (commit.epoch != ledger.epoch || commit.iteration != ledger.iteration) return;
   ledger.plan = commit.next;
+  ledger.halted = commit.halt;
   ledger.recent.push_back(commit);
   ledger.recent.back().next = {};
   if (ledger.recent.size() > 2) ledger.recent.erase(ledger.recent.begin());

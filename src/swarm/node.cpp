@@ -44,6 +44,8 @@ void Node::dispatch(const Event& event) {
   } else if (const auto* down = std::get_if<PeerDown>(&event)) {
     context_.detector.lost(down->peer);
     peer_lost(down->peer);
+  } else if (std::holds_alternative<HaltAsked>(event)) {
+    if (sequencer_) sequencer_->halt();
   } else if (std::holds_alternative<LeaveAsked>(event)) {
     leaving_ = true;
     if (phase_ == Phase::kOutside) {
@@ -159,7 +161,7 @@ void Node::receive(NodeId from, const wire::Message& message) {
                              std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Report> ||
                              std::is_same_v<T, wire::Leave>) {
           on(from, body);
-        } else {
+        } else if constexpr (!std::is_same_v<T, wire::Addresses>) {
           receive_stamped(from, body, message);
         }
       },
@@ -318,7 +320,10 @@ void Node::begin_iteration() {
   reduction_.begin(stage_, size_of(stage_));
   if (behind || run_over()) {
     pipeline_.begin(false, stage_);
-    if (run_over()) phase_ = Phase::kFinishing;
+    if (run_over()) {
+      phase_ = Phase::kFinishing;
+      if (sequencer_) sequencer_->finishing();
+    }
     if (behind) pursue_commit();
     return;
   }
@@ -390,6 +395,7 @@ void Node::applied(const wire::Commit& commit, std::uint64_t weights_hash) {
   context_.ledger.iteration = Iteration(commit.iteration.value() + 1);
   context_.ledger.excluded.clear();
   context_.ledger.plan = latest_.plan;
+  context_.ledger.halted = commit.halt;
   save_if_due();
   begin_iteration();
 }
@@ -426,12 +432,17 @@ void Node::rejoin() {
   hello_at_ = context_.now;
 }
 
+// Everything is done and saved, and so says the log.
 void Node::finish() {
-  if (latest_.checkpoints.empty() || latest_.checkpoints.back().value() < context_.options.run.iterations) return;
-  if (leading() && !sequencer_->may_exit()) return;
+  const bool over = latest_.halted || latest_.iteration.value() >= context_.options.run.iterations;
+  if (!over || latest_.epoch == 0 || latest_.checkpoints.empty() || latest_.checkpoints.back() != latest_.iteration)
+    return;
+  // A process that resumes a halted run finds this in its log, and waits for the next epoch.
+  const bool resumed = latest_.halted && phase_ != Phase::kFinishing;
+  if (resumed || (leading() && !sequencer_->may_exit())) return;
   if (!leading() && phase_ != Phase::kOutside) to_leader(make_report());
   phase_ = Phase::kGone;
-  context_.effects->push_back(Exit{ExitReason::kFinished, {}});
+  context_.effects->push_back(Exit{latest_.halted ? ExitReason::kHalted : ExitReason::kFinished, {}});
 }
 
 // --- Time ------------------------------------------------------------------------------------------------------------

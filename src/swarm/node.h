@@ -87,7 +87,9 @@ class Node {
   wire::Report make_report() const;
   const wire::Commit* commit_of(Iteration iteration) const;
   std::uint64_t size_of(StageId stage) const { return context_.options.run.state_sizes[stage.value()]; }
-  bool run_over() const { return context_.ledger.iteration.value() >= context_.options.run.iterations; }
+  bool run_over() const {
+    return context_.ledger.halted || context_.ledger.iteration.value() >= context_.options.run.iterations;
+  }
   void watch_peers();
   bool is_voter() const { return raft_.has_value(); }
 

@@ -132,8 +132,10 @@ void Sequencer::evaluate() {
   }
   spread_ledger();
   complete_checkpoints();
-  const bool over = ledger.iteration.value() >= context_.options.run.iterations && ledger.epoch > 0;
-  if (over && !ledger.checkpoints.empty() && ledger.checkpoints.back() == ledger.iteration) return;
+  const bool over = ledger.epoch > 0 && (ledger.halted || ledger.iteration.value() >= context_.options.run.iterations);
+  if (over && (finishing_ || !ledger.halted) && !ledger.checkpoints.empty() &&
+      ledger.checkpoints.back() == ledger.iteration)
+    return;
   if (raft_.pending()) return;
   waiting_for_.clear();
   bool stage_lost = ledger.epoch == 0;
@@ -555,6 +557,7 @@ bool Sequencer::try_commit() {
                                     run.microbatches, &commit.gradient_norm);
   commit.learning_rate = step.learning_rate;
   commit.gradient_scale = step.gradient_scale;
+  commit.halt = halt_;
   commit.next = next_plan();
   return raft_.propose(context_.now, std::move(commit));
 }

@@ -32,6 +32,9 @@ class Sequencer {
   void report(NodeId from, const wire::Report& report);
   void leave(NodeId from, const wire::Leave& leave);
   void stuck(NodeId from);
+  void halt() { halt_ = true; }
+  // This node itself takes part in the end of the run: a halted run that it sees is not one to be resumed.
+  void finishing() { finishing_ = true; }
   void add_watched(std::set<NodeId>& peers) const;
   Time next_wake() const;
 
@@ -104,6 +107,8 @@ class Sequencer {
   int failed_starts_ = 0;
   std::string waiting_for_;
   std::string fatal_;
+  bool halt_ = false;
+  bool finishing_ = false;
 };
 
 }  // namespace tributary::swarm

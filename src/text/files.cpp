@@ -50,7 +50,8 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t l
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   auto beside = path;
-  beside += ".new";
+  // Two processes may write the same file (replicas that save one stage): each beside it in its own way.
+  beside += "." + std::to_string(::getpid()) + ".new";
   const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) return system_error("cannot write", beside);
   return AtomicFile(path, beside, descriptor);

@@ -1,5 +1,5 @@
 // Whole files in and out. Reading is bounded before memory is taken; writing is atomic: beside, synced, renamed.
-// Thread-safe; two writers of one path must not run at once.
+// Thread-safe. Of several processes that write one path, the last to commit wins, whole.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace tributary::text {
 // Errors: cannot be opened or read, larger than `limit` bytes.
 Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit);
 
-// Writes to `path`.new in one or more pieces, then syncs and renames over `path`. A file that was not committed is
+// Writes beside `path` in one or more pieces, then syncs and renames over `path`. A file that was not committed is
 // removed.
 class AtomicFile {
  public:

@@ -26,12 +26,12 @@ TRIBUTARY_FIELDS(Stamp, a, b)
 TRIBUTARY_FIELDS(Member, a, b, c, d, e)
 TRIBUTARY_FIELDS(Plan, a, b, c)
 TRIBUTARY_FIELDS(StageResult, a, b)
-TRIBUTARY_FIELDS(Commit, a, b, c, d, e, f, g, h, i, j)
+TRIBUTARY_FIELDS(Commit, a, b, c, d, e, f, g, h, i, j, k)
 TRIBUTARY_FIELDS(Start, a, b, c)
 TRIBUTARY_FIELDS(Exclude, a, b, c)
 TRIBUTARY_FIELDS(CheckpointComplete, a, b)
 TRIBUTARY_FIELDS(LogEntry, a, b)
-TRIBUTARY_FIELDS(Ledger, a, b, c, d, e, f, g, h)
+TRIBUTARY_FIELDS(Ledger, a, b, c, d, e, f, g, h, i)
 TRIBUTARY_FIELDS(VoteRequest, a, b, c, d)
 TRIBUTARY_FIELDS(VoteReply, a, b, c)
 TRIBUTARY_FIELDS(AppendRequest, a, b, c, d, e, f)
@@ -58,6 +58,8 @@ TRIBUTARY_FIELDS(WantResult, a, b, c)
 TRIBUTARY_FIELDS(WantState, a, b, c, d)
 TRIBUTARY_FIELDS(StateChunk, a, b, c, d, e)
 TRIBUTARY_FIELDS(NoState, a, b, c)
+TRIBUTARY_FIELDS(Addresses::Entry, a, b, c)
+TRIBUTARY_FIELDS(Addresses, a)
 TRIBUTARY_FIELDS(DurableLog, a, b, c, d, e)
 
 template <>
@@ -209,9 +211,9 @@ Result<DurableLog> decode_log(std::span<const std::byte> bytes) {
 
 const char* name_of(const Body& body) {
   static constexpr const char* kNames[] = {
-      "VoteRequest", "VoteReply", "AppendRequest", "AppendReply", "Ping",      "Pong",       "Hello",
-      "HelloReply",  "Leave",     "LedgerUpdate",  "Orders",      "Report",    "Forward",    "Backward",
-      "Want",        "Partial",   "Gathered",      "WantResult",  "WantState", "StateChunk", "NoState"};
+      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",     "Hello", "HelloReply",
+      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward", "Want",  "Partial",
+      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];
 }

@@ -56,6 +56,7 @@ struct Commit {
   double loss = 0;
   std::uint64_t tokens = 0;
   std::uint32_t excluded = 0;
+  bool halt = false;  // the run pauses here: all save, and end
   Plan next;
   bool operator==(const Commit&) const = default;
 };
@@ -101,6 +102,7 @@ struct Ledger {
   std::uint32_t epoch = 0;             // 0: not started
   Iteration checkpoint;                // from which this epoch began
   Iteration iteration;                 // the one to be done next
+  bool halted = false;                 // no iteration follows in this epoch
   Plan plan;                           // for `iteration`
   std::vector<MicrobatchId> excluded;  // of `iteration`, ascending
   std::vector<Commit> recent;          // the last two of this epoch, oldest first, without their plans
@@ -151,6 +153,16 @@ struct SavedState {
   StageId stage;
   Iteration checkpoint;
   auto operator<=>(const SavedState&) const = default;
+};
+
+// Where nodes listen, as one node knows it. Handled by the process, not by the protocol.
+struct Addresses {
+  struct Entry {
+    NodeId node;
+    std::string host;
+    std::uint16_t port = 0;
+  };
+  std::vector<Entry> entries;
 };
 
 // To any voter, until the ledger answers. The leader gives the node a place, at once or in the next plan.
@@ -324,7 +336,7 @@ struct NoState {
 
 using Body = std::variant<VoteRequest, VoteReply, AppendRequest, AppendReply, Ping, Pong, Hello, HelloReply, Leave,
                           LedgerUpdate, Orders, Report, Forward, Backward, Want, Partial, Gathered, WantResult,
-                          WantState, StateChunk, NoState>;
+                          WantState, StateChunk, NoState, Addresses>;
 
 struct Message {
   Body body;

@@ -77,8 +77,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Kept here for the transport.
   std::optional<NodeId> expected;  // whom the dialler wants to reach
   Address dialled;
-  int slot = 0;                // place in the uplink's lists: 0 none, 1 bulk, 2 control
-  std::uint64_t bytes_in = 0;  // since the host last looked
+  int slot = 0;                                // place in the uplink's lists: 0 none, 1 bulk, 2 control
+  SteadyClock::time_point ready_at, turn_end;  // of the frames that wait there; of the last turn
+  std::uint64_t bytes_in = 0;                  // since the host last looked
   std::uint64_t bytes_out = 0;
 
  private:

@@ -263,7 +263,7 @@ void Transport::Impl::accept_next() {
   });
 }
 
-void Transport::Impl::pump(const std::shared_ptr<Peer>& peer) {
+void Transport::Impl::pump(const std::shared_ptr<Peer>& peer, bool backlog) {
   if (stopped_) return;
   bool empty, control;
   {
@@ -276,7 +276,7 @@ void Transport::Impl::pump(const std::shared_ptr<Peer>& peer) {
   const auto& connection = peer->connection;
   if (!connection) return dial(peer);
   if (!connection->idle()) return;
-  if (uplink_.governs(*connection)) return uplink_.request(connection, control);
+  if (uplink_.governs(*connection)) return uplink_.request(connection, control, backlog);
   if (connection->take(kMaxSegment + kFrameHeaderSize, false) > 0) connection->write_taken();
 }
 
@@ -308,7 +308,7 @@ void Transport::Impl::wrote(Connection& connection) {
     ++writes_;
   }
   flushed_.notify_all();
-  pump(peer);
+  pump(peer, true);
 }
 
 void Transport::Impl::received(Connection& connection, Message message) {

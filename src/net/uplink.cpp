@@ -5,8 +5,9 @@
 namespace tributary::net {
 namespace {
 
-// A timer fires late by some tens of microseconds; so much of an idle uplink may be caught up.
-constexpr auto kCredit = std::chrono::milliseconds(2);
+// Timers fire late, on a busy machine by many milliseconds. A turn counts from when its frames were ready and the
+// uplink free, so that lateness is caught up; but at most so much of it.
+constexpr auto kMostLateness = std::chrono::milliseconds(100);
 // Shorter turns than this do not wait for a timer, they only move the end of the next.
 constexpr auto kTooShort = std::chrono::microseconds(200);
 // A turn is at most so long, so that control frames of other peers need not wait for 64 KiB on a slow link.
@@ -15,9 +16,10 @@ constexpr std::size_t kSmallestTurn = 2 << 10;
 
 }  // namespace
 
-void Uplink::request(const std::shared_ptr<Connection>& connection, bool control) {
+void Uplink::request(const std::shared_ptr<Connection>& connection, bool control, bool backlog) {
   const int wanted = control ? 2 : 1;
   if (stopped_ || connection->slot >= wanted) return;
+  if (connection->slot == 0) connection->ready_at = backlog ? connection->turn_end : SteadyClock::now();
   connection->slot = wanted;
   (control ? control_ : bulk_).push_back(connection);
   serve();
@@ -50,7 +52,9 @@ void Uplink::serve() {
     const std::size_t size = connection->take(limit, control);
     if (size == 0) continue;
     const auto now = SteadyClock::now();
-    free_ = std::max(free_, now - kCredit) + (rate > 0 ? seconds(static_cast<double>(size) / rate) : Duration::zero());
+    const auto start = std::max({free_, connection->ready_at, now - kMostLateness});
+    free_ = start + (rate > 0 ? seconds(static_cast<double>(size) / rate) : Duration::zero());
+    connection->turn_end = free_;
     if (free_ - now < kTooShort) {
       connection->write_taken();
       continue;

@@ -16,7 +16,8 @@ class Uplink {
   bool governs(const Connection& connection) const {
     return cap_ > 0 || connection.outgoing().bandwidth_bytes_per_s > 0;
   }
-  void request(const std::shared_ptr<Connection>& connection, bool control);
+  // `backlog`: the frames have waited since the connection's last turn ended.
+  void request(const std::shared_ptr<Connection>& connection, bool control, bool backlog);
   void stop();
 
  private:

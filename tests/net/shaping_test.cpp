@@ -201,26 +201,29 @@ TEST(Shaping, NothingPassesABlackHoleAndTheConnectionStaysUp) {
   EXPECT_EQ(a->counters().peers.at(b.id).connections, 1u);
 }
 
-TEST(Shaping, ADialIntoABlackHoleTimesOut) {
+TEST(Shaping, ADialIntoABlackHoleTimesOutOnEitherSide) {
   const auto secret = RunSecret::generate();
-  auto options = options_for(1, secret);
-  options.handshake_timeout = milliseconds(150);
-  Node a(options), b(options);
-  auto other = options_for(2, secret);
-  other.handshake_timeout = milliseconds(150);
-  Node c(other);
-  a.knows(c);
-  c.knows(a);
-  a->set_blackhole(c.id, true);
-  ASSERT_TRUE(a->send(c.id, text_message("x")));
-  ASSERT_TRUE(c->send(a.id, text_message("x")));
-  ASSERT_TRUE(a.wait_dial_failed());
-  ASSERT_TRUE(c.wait_dial_failed());
-  EXPECT_EQ(a.failures[0].reason, "timed out");
-  EXPECT_EQ(c.failures[0].reason, "timed out");
-  a->set_blackhole(c.id, false);
-  ASSERT_TRUE(a->send(c.id, text_message("y")));
-  EXPECT_TRUE(c.wait_for_messages(1));
+  auto patient = options_for(1, secret), hasty = options_for(2, secret);
+  patient.handshake_timeout = seconds(60);
+  hasty.handshake_timeout = milliseconds(150);
+  Node a(patient), b(hasty);
+  a.knows(b);
+  b.knows(a);
+  a->set_blackhole(b.id, true);  // the other side's hole: its dial is never answered
+  ASSERT_TRUE(b->send(a.id, text_message("x")));
+  ASSERT_TRUE(b.wait_dial_failed());
+  EXPECT_EQ(b.failures[0].reason, "timed out");
+  EXPECT_TRUE(a.ups.empty());
+  a->set_blackhole(b.id, false);
+  b->set_blackhole(a.id, true);  // the own side's
+  const std::size_t before = b.failures.size();
+  ASSERT_TRUE(b->send(a.id, text_message("y")));
+  ASSERT_TRUE(b.wait_dial_failed(before + 1));
+  EXPECT_EQ(b.failures.back().reason, "timed out");
+  EXPECT_TRUE(a.ups.empty());
+  b->set_blackhole(a.id, false);
+  ASSERT_TRUE(b->send(a.id, text_message("z")));
+  EXPECT_TRUE(a.wait_for_messages(1));
 }
 
 }  // namespace

@@ -28,6 +28,58 @@ int run_command_line(int argc, char** argv) {
       "Ctrl-C stops after the iteration with a checkpoint; twice, at once.");
   train_command->callback([&] { code = train(train_arguments); });
 
+  NodeArguments node_arguments;
+  auto* node_command = app.add_subcommand("node", "Run one node of a swarm");
+  node_command->add_option("--config", node_arguments.config.file, "the run's configuration (TOML)")->required();
+  node_command->add_option("--set", node_arguments.config.overrides, "override a key")->take_all();
+  node_command->add_option("--runs", node_arguments.runs, "folder of all runs")->capture_default_str();
+  node_command->add_option("--join", node_arguments.join, "HOST:PORT of a node of the run; may be repeated");
+  node_command->add_option("--secret", node_arguments.secret, "file with the run's secret (default: runs/NAME/secret)");
+  node_command->add_option("--id", node_arguments.id,
+                           "one of the configuration's places; default: from this node's key");
+  node_command->add_flag("--data-node", node_arguments.data_node, "holds text, embedding and head");
+  node_command->add_option("--stage", node_arguments.stage, "the stage to hold (0: wherever needed)")
+      ->capture_default_str();
+  node_command->add_flag("--only-stage", node_arguments.only_stage, "no other stage than --stage");
+  node_command->add_option("--slots", node_arguments.slots, "microbatches held at a time")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  node_command->add_option("--listen", node_arguments.listen, "HOST:PORT to listen on; port 0: any")
+      ->capture_default_str();
+  node_command->add_option("--advertise", node_arguments.advertise, "host that others dial; default: as they see it");
+  node_command->add_option("--region", node_arguments.region, "where it stands in the network preset");
+  node_command->add_option("--slow", node_arguments.slow, "factor on its compute time, to rehearse unequal machines")
+      ->check(CLI::Range(1.0, 1000.0));
+  node_command->add_option("--upload-mbps", node_arguments.upload_mbps, "cap on upload; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  node_command->add_option("--threads", node_arguments.threads, "threads for computing; 0: all cores");
+  node_command->add_flag("--shared-disk", node_arguments.shared_disk, "all nodes see one run folder");
+  node_command->add_flag("--with-parent", node_arguments.with_parent, "end with the process that started this one");
+  node_command->add_flag("--json", node_arguments.json, "print events as JSON lines");
+  node_command->footer(
+      "Example: tributary node --config invited/config.toml --secret invited/secret --join 192.0.2.1:7000 --listen "
+      "0.0.0.0:7000\n"
+      "Ctrl-C or SIGTERM leaves politely after the iteration; twice, at once.");
+  node_command->callback([&] { code = node(node_arguments); });
+
+  StatusArguments status_arguments;
+  auto* status_command = app.add_subcommand("status", "Show the nodes of a run on this machine");
+  status_command->add_option("run", status_arguments.run, "folder of the run: runs/NAME")->required();
+  status_command->add_flag("--json", status_arguments.json, "everything, as JSON");
+  status_command->footer("Example: tributary status runs/demo --json");
+  status_command->callback([&] { code = status(status_arguments); });
+
+  FlowSolveArguments flow_arguments;
+  auto* flow_command = app.add_subcommand("flow", "The routing problem alone");
+  flow_command->require_subcommand(1);
+  auto* solve_command = flow_command->add_subcommand("solve", "Route a network with one router");
+  solve_command->add_option("file", flow_arguments.file, "network (JSON)")->required();
+  solve_command->add_option("--router", flow_arguments.router, "gwtf | swarm | optimal")->capture_default_str();
+  solve_command->add_option("--seed", flow_arguments.seed, "of the router's random choices")->capture_default_str();
+  solve_command->add_flag("--json", flow_arguments.json, "print flows, count, cost, messages and rounds as JSON");
+  solve_command->footer("Example: tributary flow solve tests/data/flow/thesis-6x6-one-source.json --router gwtf");
+  solve_command->callback([&] { code = flow_solve(flow_arguments); });
+
   GenerateArguments generate_arguments;
   auto* generate_command = app.add_subcommand("generate", "Continue a text with a trained model");
   generate_command->add_option("source", generate_arguments.source, "folder of a run (runs/NAME) or of a model")

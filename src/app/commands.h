@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,42 @@ struct TrainArguments {
   bool single = false;  // one process, whatever swarm.relays says
 };
 int train(const TrainArguments& arguments);
+
+struct NodeArguments {
+  ConfigSources config;
+  std::filesystem::path runs = "runs";
+  std::filesystem::path secret;     // empty: runs/NAME/secret
+  std::optional<std::uint64_t> id;  // given by the configuration's places; a volunteer has none
+  bool data_node = false;
+  std::uint32_t stage = 0;  // wished for; 0: wherever needed
+  bool only_stage = false;  // no other stage
+  std::uint32_t slots = 4;
+  std::vector<std::string> join;  // HOST:PORT of nodes to ask
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;  // host that others dial; empty: as they see it
+  std::string region;
+  double slow = 1;
+  double upload_mbps = 0;
+  std::uint32_t threads = 0;
+  bool shared_disk = false;  // the run folder is the same for all nodes
+  bool with_parent = false;  // end when the process that started this one ends
+  bool json = false;
+};
+int node(const NodeArguments& arguments);
+
+struct StatusArguments {
+  std::filesystem::path run;  // runs/NAME
+  bool json = false;
+};
+int status(const StatusArguments& arguments);
+
+struct FlowSolveArguments {
+  std::filesystem::path file;
+  std::string router = "gwtf";
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+int flow_solve(const FlowSolveArguments& arguments);
 
 struct GenerateArguments {
   std::filesystem::path source;  // a run's folder, or a model's

@@ -322,7 +322,9 @@ std::string resume_fingerprint(const RunConfig& config) {
                                           "swarm.relays",
                                           "swarm.router",
                                           "swarm.voters",
-                                          "swarm.slow"};
+                                          "swarm.slow",
+                                          "swarm.slots",
+                                          "swarm.restart_after_s"};
     return std::find(std::begin(kFree), std::end(kFree), key) == std::end(kFree) && !key.starts_with("network.");
   });
 }

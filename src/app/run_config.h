@@ -61,6 +61,8 @@ struct SwarmSection {
   std::string router = "gwtf";        // gwtf | swarm | optimal
   std::uint32_t voters = 1;           // 1, 3 or 5
   std::vector<double> slow;           // per relay: factors on its compute time
+  std::uint32_t slots = 4;            // microbatches that a relay holds between forward and backward
+  double restart_after_s = 3;         // a node that died is started again after so long; below 0: never
 };
 
 struct NetworkSection {

@@ -5,8 +5,10 @@
 #include "app/commands.h"
 #include "app/interrupt.h"
 #include "app/progress.h"
+#include "app/run_end.h"
 #include "app/run_folder.h"
 #include "app/single_process.h"
+#include "app/supervisor.h"
 #include "app/workload.h"
 #include "model/checkpoint.h"
 
@@ -22,11 +24,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Training {
  public:
   Training(const Workload& work, RunFolder& folder, node::TorchCompute& compute)
-      : work_(work),
-        folder_(folder),
-        compute_(compute),
-        steps_(compute, work.config, work.cut.stages()),
-        held_out_(work.held_out()) {}
+      : work_(work), folder_(folder), compute_(compute), steps_(compute, work.config, work.cut.stages()) {}
 
   // From the newest checkpoint that is whole, else from the start.
   Result<std::uint64_t> start() {
@@ -84,31 +82,8 @@ class Training {
     return {};
   }
 
-  Result<void> evaluate(std::uint64_t done) {
-    if (held_out_.empty()) return {};
-    const double loss = compute_.evaluate(held_out_);
-    const double bits = work_.bits_per_byte(loss, held_out_);
-    char text[96];
-    std::snprintf(text, sizeof text, "after iteration %llu: held-out loss %.4f, %.4f bits per byte",
-                  static_cast<unsigned long long>(done), loss, bits);
-    progress_.say(text);
-    const nlohmann::ordered_json line = {
-        {"iteration", done == 0 ? 0 : done - 1}, {"held_out_loss", loss}, {"bits_per_byte", bits}};
-    return folder_.write_metrics(line.dump());
-  }
-
-  Result<void> finish() {
-    const model::CheckpointKey key{folder_.checkpoints(), work_.shape, work_.cut};
-    const auto newest = model::newest_checkpoint(key);
-    if (!newest) return Error{"the last checkpoint is gone from " + folder_.checkpoints().string()};
-    auto weights = model::load_checkpoint_weights(key, *newest);
-    if (!weights) return weights.error();
-    if (auto saved = model::save_model_folder(folder_.model(), *weights, *work_.tokenizer); !saved) return saved;
-    progress_.say("weights SHA-256 " + weights->sha256());
-    progress_.say("model in " + folder_.model().string() + "; try: tributary generate " + folder_.path().string() +
-                  " --prompt \"The\"");
-    return {};
-  }
+  Result<void> evaluate(std::uint64_t done) { return app::evaluate(work_, folder_, progress_, compute_, done); }
+  Result<void> finish() { return write_model(work_, folder_, progress_); }
 
   Progress& progress() { return progress_; }
 
@@ -117,7 +92,6 @@ class Training {
   RunFolder& folder_;
   node::TorchCompute& compute_;
   SingleProcess steps_;
-  std::vector<text::Token> held_out_;
   Progress progress_;
   double mean_seconds_ = 0;
   std::uint64_t tokens_ = 0;
@@ -148,31 +122,16 @@ Result<void> run_training(Training& training, const TrainingSection& options) {
   return training.finish();
 }
 
-std::string describe(const Workload& work) {
-  std::uint64_t parameters = 0;
-  for (std::uint16_t stage = 0; stage <= work.cut.stages(); ++stage) {
-    parameters += model::stage_layout(work.shape, work.cut, StageId(stage)).size;
-  }
-  char text[200];
-  std::snprintf(text, sizeof text, "%s: %s with %.2f million parameters, %u stages; %.2f million tokens of text",
-                work.config.name.c_str(), work.config.model.family.c_str(), static_cast<double>(parameters) * 1e-6,
-                static_cast<unsigned>(work.cut.stages()), static_cast<double>(work.corpus->training().size()) * 1e-6);
-  return text;
-}
-
 }  // namespace
 
 int train(const TrainArguments& arguments) {
   auto config = load_run_config(arguments.config);
   if (!config) return fail(config.error().message, kWrongUse);
-  if (!config->swarm.relays.empty() && !arguments.single) {
-    return fail("swarm.relays asks for a swarm, which this build cannot start; add --single for one process",
-                kWrongUse);
-  }
   auto folder = RunFolder::open(arguments.runs, *config);
   if (!folder) return fail(folder.error().message);
   auto work = load_workload(*config, arguments.runs / "cache");
   if (!work) return fail(work.error().message);
+  if (!config->swarm.relays.empty() && !arguments.single) return train_swarm(arguments, *work, *folder);
   auto compute = node::TorchCompute::create(work->compute_options(folder->checkpoints(), true));
   if (!compute) return fail(compute.error().message);
   catch_interrupts("\nstopping after this iteration; once more to stop at once\n");

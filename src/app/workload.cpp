@@ -11,7 +11,7 @@ constexpr std::uint64_t kEvaluationTokens = 32768;
 
 }  // namespace
 
-Result<Workload> load_workload(const RunConfig& config, const std::filesystem::path& cache) {
+Result<Workload> load_workload(const RunConfig& config, const std::filesystem::path& cache, bool with_text) {
   Workload work;
   work.config = config;
   auto tokenizer = text::Tokenizer::load(config.data.tokenizer);
@@ -19,6 +19,7 @@ Result<Workload> load_workload(const RunConfig& config, const std::filesystem::p
   work.tokenizer = std::make_shared<const text::Tokenizer>(std::move(*tokenizer));
   work.shape = config.model_config(work.tokenizer->vocabulary());
   work.cut = config.cut(work.shape);
+  if (!with_text) return work;
   auto corpus = text::Corpus::load({config.data.corpus, config.data.held_out, cache}, *work.tokenizer);
   if (!corpus) return corpus.error();
   work.corpus = std::make_shared<const text::Corpus>(std::move(*corpus));
@@ -65,9 +66,10 @@ node::ComputeOptions Workload::compute_options(const std::filesystem::path& chec
   options.epsilon = t.epsilon;
   options.weight_decay = t.weight_decay;
   options.checkpoints = checkpoints;
-  options.tokens = [source = batches](Iteration iteration, MicrobatchId microbatch) {
-    return source->tokens(iteration, microbatch);
-  };
+  if (batches)
+    options.tokens = [source = batches](Iteration iteration, MicrobatchId microbatch) {
+      return source->tokens(iteration, microbatch);
+    };
   options.recompute_activations = t.recompute_activations;
   options.threads = static_cast<int>(t.threads > 0 ? t.threads : std::max(1u, std::thread::hardware_concurrency()));
   return options;

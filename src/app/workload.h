@@ -28,7 +28,8 @@ struct Workload {
   node::ComputeOptions compute_options(const std::filesystem::path& checkpoints, bool hold_all) const;
 };
 
-// `cache`: a folder for token files. Errors: tokenizer or corpus cannot be used, the vocabulary is too large.
-Result<Workload> load_workload(const RunConfig& config, const std::filesystem::path& cache);
+// `with_text`: false for relays, which need no corpus. `cache`: a folder for token files. Errors: tokenizer or corpus
+// cannot be used, the vocabulary is too large.
+Result<Workload> load_workload(const RunConfig& config, const std::filesystem::path& cache, bool with_text = true);
 
 }  // namespace tributary::app

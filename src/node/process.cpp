@@ -37,9 +37,10 @@ Result<wire::DurableLog> load_log(const std::filesystem::path& folder) {
   const auto body = all.subspan(std::min(kSumBytes, all.size()));
   auto log = wire::decode_log(body);
   if (all.size() < kSumBytes || sum != checksum64(body) || !log)
-    return Error{"the decision log " + log_path(folder).string() +
-                 " is damaged. This node must not vote with it: restore the file from a copy, or start the run anew from "
-                 "its last checkpoint with `tributary run new`"};
+    return Error{
+        "the decision log " + log_path(folder).string() +
+        " is damaged. This node must not vote with it: restore the file from a copy, or start the run anew from "
+        "its last checkpoint with `tributary run new`"};
   return std::move(*log);
 }
 
@@ -79,7 +80,9 @@ Result<swarm::Exit> Process::run() {
   options_.transport.incarnation = options_.node.incarnation;
   net::Callbacks callbacks;
   callbacks.executor = [this](Closure closure) { post(std::move(closure)); };
-  callbacks.on_message = [this](NodeId from, Incarnation, net::Message message) { on_message(from, std::move(message)); };
+  callbacks.on_message = [this](NodeId from, Incarnation, net::Message message) {
+    on_message(from, std::move(message));
+  };
   callbacks.on_peer_up = [this](const net::PeerInfo& peer) { on_peer_up(peer); };
   callbacks.on_peer_down = [this](NodeId peer, Incarnation, const std::string& reason) {
     log::info("peer-down", {{"peer", peer}, {"reason", reason}});
@@ -90,7 +93,8 @@ Result<swarm::Exit> Process::run() {
     log::event(level, "dial-failed", {{"address", net::to_string(failure.address)}, {"reason", failure.reason}});
     if (failure.node) on_peer_down(*failure.node);
     if (failure.rejected && connected_.empty() && !exit_)
-      exit_ = swarm::Exit{swarm::ExitReason::kRefused, net::to_string(failure.address) + " turned this node away: " + failure.reason};
+      exit_ = swarm::Exit{swarm::ExitReason::kRefused,
+                          net::to_string(failure.address) + " turned this node away: " + failure.reason};
   };
   transport_ = std::make_unique<net::Transport>(options_.transport, callbacks);
   if (auto listening = transport_->listen(); !listening) return listening.error();
@@ -198,12 +202,13 @@ void Process::on_message(NodeId from, net::Message message) {
 
 // Discovery: whoever connects learns all addresses that are known here, and the others learn of it.
 void Process::on_peer_up(const net::PeerInfo& peer) {
-  log::info("peer-up", {{"peer", peer.node}, {"incarnation", peer.incarnation}, {"address", net::to_string(peer.address)}});
+  log::info("peer-up",
+            {{"peer", peer.node}, {"incarnation", peer.incarnation}, {"address", net::to_string(peer.address)}});
   connected_.insert(peer.node);
   tell_addresses(peer.node);
   const auto known = addresses_.find(peer.node);
-  const bool news = peer.address.port != 0 &&
-                    (known == addresses_.end() || known->second.port != peer.address.port || known->second.host != peer.address.host);
+  const bool news = peer.address.port != 0 && (known == addresses_.end() || known->second.port != peer.address.port ||
+                                               known->second.host != peer.address.host);
   if (news) {
     addresses_[peer.node] = peer.address;
     const wire::Addresses one{{{peer.node, peer.address.host, peer.address.port}}};

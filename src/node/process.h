@@ -1,6 +1,6 @@
-// The real world around one swarm::Node: a protocol thread that handles one event after the other, a compute thread that
-// runs its tasks, a thread for the log's syncs, and the transport's own thread. The protocol thread never computes,
-// syncs or waits for the network. Names no LibTorch.
+// The real world around one swarm::Node: a protocol thread that handles one event after the other, a compute thread
+// that runs its tasks, a thread for the log's syncs, and the transport's own thread. The protocol thread never
+// computes, syncs or waits for the network. Names no LibTorch.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -22,10 +22,10 @@ namespace tributary::node {
 struct ProcessOptions {
   swarm::NodeOptions node;
   net::TransportOptions transport;
-  std::filesystem::path folder;           // of this node: its log, its status; exists
-  std::vector<net::Address> seeds;        // whom to ask for the others
-  double slowness = 1;                    // multiplies each task's time, to rehearse unequal machines
-  std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;  // called on the compute thread
+  std::filesystem::path folder;     // of this node: its log, its status; exists
+  std::vector<net::Address> seeds;  // whom to ask for the others
+  double slowness = 1;              // multiplies each task's time, to rehearse unequal machines
+  std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;       // called on the compute thread
   std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};  // on the protocol thread
   Duration status_every = seconds(1);
 };
@@ -64,12 +64,12 @@ class Process {
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::deque<Closure> inbox_;              // guarded by mutex_
-  std::deque<swarm::Task> tasks_;          // guarded by mutex_; at most one in practice
-  std::deque<swarm::StoreLog> stores_;     // guarded by mutex_; only the last matters
+  std::deque<Closure> inbox_;           // guarded by mutex_
+  std::deque<swarm::Task> tasks_;       // guarded by mutex_; at most one in practice
+  std::deque<swarm::StoreLog> stores_;  // guarded by mutex_; only the last matters
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> fault_ = false;
-  std::string fault_message_;              // guarded by mutex_
+  std::string fault_message_;  // guarded by mutex_
 
   // Protocol thread only.
   std::unique_ptr<swarm::Node> node_;

@@ -104,6 +104,7 @@ class Training {
     auto weights = model::load_checkpoint_weights(key, *newest);
     if (!weights) return weights.error();
     if (auto saved = model::save_model_folder(folder_.model(), *weights, *work_.tokenizer); !saved) return saved;
+    progress_.say("time: " + steps_.time_shares());
     progress_.say("weights SHA-256 " + weights->sha256());
     progress_.say("model in " + folder_.model().string() + "; try: tributary generate " + folder_.path().string() +
                   " --prompt \"The\"");

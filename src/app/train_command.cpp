@@ -38,6 +38,8 @@ class Training {
       if (loaded) {
         progress_.say("resuming after iteration " + to_string(*at));
         if (auto rewound = folder_.rewind_metrics(at->value()); !rewound) return rewound.error();
+        const auto& t = work_.config.training;
+        tokens_ = at->value() * t.microbatches * t.batch * t.sequence;
         return at->value();
       }
       fault = loaded.error().message;

@@ -103,7 +103,9 @@ def test_a_run_stopped_and_resumed_has_the_same_weights_as_one_that_was_not(tmp_
     resumed = tributary("train", config, "--runs", runs)
     assert "resuming after iteration" in resumed.stdout
     assert sha256_line(resumed) == sha256_line(whole)
-    assert [line["iteration"] for line in metrics(runs / "tiny") if "loss" in line] == list(range(10))
+    steps = [line for line in metrics(runs / "tiny") if "loss" in line]
+    assert [line["iteration"] for line in steps] == list(range(10))
+    assert [line["tokens"] for line in steps] == [(i + 1) * 2 * 4 * 64 for i in range(10)]
 
 
 def test_a_killed_run_resumes_from_its_checkpoint_and_skips_a_damaged_one(tmp_path, tributary, config):

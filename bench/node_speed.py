@@ -49,15 +49,16 @@ wire = "{wire}"
 
 
 def ours(folder, precision, threads):
-    """Seconds of each step but the first."""
+    """Seconds of each step but the first, and the program's line on where the time went."""
     config = folder / "speed.toml"
     config.write_text(CONFIG.format(**SHAPE, corpus=folder / "corpus.txt", steps=STEPS, batch=BATCH, sequence=SEQUENCE,
                                     precision=precision, threads=threads, wire=precision))
     with tempfile.TemporaryDirectory(dir=folder) as runs:
-        subprocess.run([os.environ.get("TRIBUTARY", ROOT / "build" / "tributary"), "train", config, "--runs", runs],
-                       check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([os.environ.get("TRIBUTARY", ROOT / "build" / "tributary"), "train", config, "--runs", runs],
+                              check=True, stdout=subprocess.PIPE, text=True)
         lines = [json.loads(line) for line in (pathlib.Path(runs) / "speed" / "metrics.jsonl").read_text().splitlines()]
-    return [line["seconds"] for line in lines if "seconds" in line][1:]
+    shares = next(line for line in done.stdout.splitlines() if line.startswith("time: "))
+    return [line["seconds"] for line in lines if "seconds" in line][1:], shares
 
 
 class Eager:
@@ -104,12 +105,13 @@ def main():
             eager = Eager(precision)
             mine, theirs = [], []
             for _ in range(arguments.rounds):
-                mine += ours(folder, precision, arguments.threads)
+                seconds, shares = ours(folder, precision, arguments.threads)
+                mine += seconds
                 theirs += eager.steps()
             tokens = BATCH * SEQUENCE
             a, b = statistics.median(mine), statistics.median(theirs)
             print(f"{precision}: {eager.parameters / 1e6:.2f} M parameters, tributary {tokens / a:.0f} tokens/s, "
-                  f"PyTorch eager {tokens / b:.0f} tokens/s, ratio {b / a:.2f} (wanted {wanted})", flush=True)
+                  f"PyTorch eager {tokens / b:.0f} tokens/s, ratio {b / a:.2f} (wanted {wanted}); {shares}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 #include "app/single_process.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
 
@@ -15,7 +20,9 @@ SingleProcess::SingleProcess(swarm::Compute& compute, const RunConfig& config, s
 
 Result<TaskResult> SingleProcess::task(Task task) {
   task.id = next_id_++;
+  const auto begin = std::chrono::steady_clock::now();
   auto result = compute_.run(task);
+  seconds_[task.kind] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!result.ok) return Error{"stage " + to_string(task.stage) + ": " + result.error};
   return result;
 }
@@ -172,6 +179,35 @@ Result<IterationReport> SingleProcess::run(Iteration iteration) {
     if (auto done = task(forget); !done) return done.error();
   }
   return report;
+}
+
+std::string SingleProcess::time_shares() const {
+  const auto sum = [&](std::initializer_list<TaskKind> kinds) {
+    double total = 0;
+    for (const auto kind : kinds) {
+      if (const auto found = seconds_.find(kind); found != seconds_.end()) total += found->second;
+    }
+    return total;
+  };
+  std::vector<std::pair<double, const char*>> shares = {
+      {sum({TaskKind::kForward}), "forward"},
+      {sum({TaskKind::kBackward}), "backward"},
+      {sum({TaskKind::kHead}), "head and loss"},
+      {sum({TaskKind::kEmbed, TaskKind::kEmbedBackward}), "embedding"},
+      {sum({TaskKind::kFold, TaskKind::kDiscard}), "folding"},
+      {sum({TaskKind::kPartial, TaskKind::kSumShare, TaskKind::kSetResult, TaskKind::kFinishResult}), "reduction"},
+      {sum({TaskKind::kApply, TaskKind::kForget}), "optimizer"}};
+  double total = 0;
+  for (const auto& [seconds, name] : shares) total += seconds;
+  std::sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [seconds, name] : shares) {
+    char share[64];
+    std::snprintf(share, sizeof share, "%s%s %.1f %%", text.empty() ? "" : ", ", name,
+                  total > 0 ? 100 * seconds / total : 0);
+    text += share;
+  }
+  return text;
 }
 
 }  // namespace tributary::app

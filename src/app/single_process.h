@@ -1,7 +1,9 @@
 // Training in one process: the tasks of a swarm, one after the other, with the payloads, folds and commits that a swarm
 // has, so that in reproducible runs the weights are a swarm's in every bit. One thread.
 #pragma once
+#include <map>
 #include <memory>
+#include <string>
 
 #include "app/workload.h"
 #include "swarm/compute.h"
@@ -28,6 +30,8 @@ class SingleProcess {
   Result<void> save(Iteration checkpoint);
   // Errors: every microbatch failed, or the step did.
   Result<IterationReport> run(Iteration iteration);
+  // Where the time of all run()s went, by kind of work, as "backward 51 %, forward 27 %, ...".
+  std::string time_shares() const;
 
  private:
   struct Microbatch {
@@ -43,6 +47,7 @@ class SingleProcess {
   const RunConfig& config_;
   const std::uint16_t stages_;
   std::uint64_t next_id_ = 1;
+  std::map<swarm::TaskKind, double> seconds_;
 };
 
 }  // namespace tributary::app

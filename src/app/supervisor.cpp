@@ -190,6 +190,7 @@ class Supervisor {
             member.child->signal(SIGUSR1);
           }
       }
+      dismiss();
       const bool alive = std::any_of(members_.begin(), members_.end(), [](const auto& entry) {
         return entry.second.child || (entry.second.restart_at && !entry.second.finished);
       });
@@ -200,6 +201,20 @@ class Supervisor {
           if (auto started = start(Place(member.place)); !started) return started;
         }
     }
+  }
+
+  // Once the run is over and the voters are gone, nobody can tell those that came back late: they are sent home.
+  void dismiss() {
+    if (!over_) return;
+    for (const auto voter : voters(config_))
+      if (members_.contains(voter) && members_[voter].child) return;
+    for (auto& [id, member] : members_) {
+      if (!member.child) continue;
+      member.child->signal(SIGCONT);
+      member.child->signal(dismissed_at_ && Clock::now() > *dismissed_at_ + std::chrono::seconds(5) ? SIGKILL
+                                                                                                    : SIGTERM);
+    }
+    if (!dismissed_at_) dismissed_at_ = Clock::now();
   }
 
   Result<void> reap() {
@@ -370,6 +385,7 @@ class Supervisor {
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;
+  std::optional<Clock::time_point> dismissed_at_;
   bool over_ = false;  // a node has ended because the run has
 };
 

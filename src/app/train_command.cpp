@@ -36,6 +36,8 @@ class Training {
       if (loaded) {
         progress_.say("resuming after iteration " + to_string(*at));
         if (auto rewound = folder_.rewind_metrics(at->value()); !rewound) return rewound.error();
+        const auto& t = work_.config.training;
+        tokens_ = at->value() * t.microbatches * t.batch * t.sequence;
         return at->value();
       }
       fault = loaded.error().message;
@@ -83,7 +85,10 @@ class Training {
   }
 
   Result<void> evaluate(std::uint64_t done) { return app::evaluate(work_, folder_, progress_, compute_, done); }
-  Result<void> finish() { return write_model(work_, folder_, progress_); }
+  Result<void> finish() {
+    progress_.say("time: " + steps_.time_shares());
+    return write_model(work_, folder_, progress_);
+  }
 
   Progress& progress() { return progress_; }
 
@@ -137,6 +142,9 @@ int train(const TrainArguments& arguments) {
   catch_interrupts("\nstopping after this iteration; once more to stop at once\n");
   Training training(*work, *folder, **compute);
   training.progress().say(describe(*work));
+  if (work->held_out().empty()) {
+    training.progress().say("the held-out text is shorter than a batch: no evaluation; raise data.held_out");
+  }
   const auto trained = run_training(training, config->training);
   return trained ? kDone : fail(trained.error().message);
 }

@@ -127,18 +127,16 @@ void Generator::Implementation::make_blocks() {
 at::Tensor Generator::Implementation::attend(Block& block, const at::Tensor& qkv, std::int64_t count) {
   const auto& c = weights.config;
   const std::int64_t H = c.hidden, D = c.head_size(), heads = c.heads, half = D / 2, total = length + count;
-  auto q = at::empty({count, H}, at::kFloat), k = at::empty_like(q), v = at::empty_like(q);
+  auto q = at::empty({heads, count, D}, at::kFloat), k = at::empty_like(q), v = at::empty_like(q);
   const float* cosines = cosine.defined() ? model::data<float>(cosine) + length * half : nullptr;
   const float* sines = sine.defined() ? model::data<float>(sine) + length * half : nullptr;
   model::kernels().f32.rope(
       {model::data<float>(qkv), model::data<float>(q), model::data<float>(k), model::data<float>(v), cosines, sines,
        c.heads, c.kv_heads, c.head_size(), static_cast<std::size_t>(count)},
       0, static_cast<std::size_t>(count));
-  const auto by_head = [&](const at::Tensor& rows) { return rows.view({count, heads, D}).transpose(0, 1); };
-  block.keys.narrow(1, length, count).copy_(by_head(k));
-  block.values.narrow(1, length, count).copy_(by_head(v));
-  auto scores =
-      at::matmul(by_head(q), block.keys.narrow(1, 0, total).transpose(1, 2)) / std::sqrt(static_cast<double>(D));
+  block.keys.narrow(1, length, count).copy_(k);
+  block.values.narrow(1, length, count).copy_(v);
+  auto scores = at::matmul(q, block.keys.narrow(1, 0, total).transpose(1, 2)) / std::sqrt(static_cast<double>(D));
   if (count > 1) {
     const auto hidden = at::ones({count, total}, at::kBool).triu(length + 1);
     scores.masked_fill_(hidden, -std::numeric_limits<float>::infinity());

@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "base/check.h"
 #include "model/ops.h"
@@ -29,13 +29,10 @@ Linear linear(const at::Tensor& flat, const Parameter& weight, std::uint64_t row
   return result;
 }
 
-// [N, heads * D] rows as attention wants them: [batch, heads, sequence, D].
-at::Tensor heads_view(const at::Tensor& rows, const BatchSize& size, std::int64_t heads) {
-  return rows.view({size.batch, size.sequence, heads, -1}).transpose(1, 2);
-}
-at::Tensor rows_of(const at::Tensor& heads, const BatchSize& size) {
-  return heads.transpose(1, 2).contiguous().view({size.rows(), -1});
-}
+// Queries are taken in blocks, so that keys after a block are not multiplied with it at all, and a few sequences at a
+// time, so that a block of scores stays in the cache. The sizes are those that were fastest for 8 heads of 32.
+std::int64_t query_block(at::ScalarType type) { return type == at::kFloat ? 64 : 128; }
+constexpr std::int64_t kGroupsAtOnce = 8;
 
 class Pass {
  public:
@@ -46,43 +43,95 @@ class Pass {
   const float* norm_weight(std::uint64_t offset) const { return flat_ + offset; }
   const float* norm_bias(std::uint64_t offset) const { return gpt() ? flat_ + offset + config_.hidden : nullptr; }
 
-  // qkv [N, ...] -> s.q, s.k, s.v, s.attention [N, H], s.logsumexp.
+  // qkv [N, ...] -> s.q, s.k, s.v [batch * heads, sequence, D], s.attention [N, H], and the softmax's statistics.
   void attend(const at::Tensor& qkv, BlockSaved& s) const {
-    const std::int64_t N = size_.rows(), H = config_.hidden;
-    s.q = at::empty({N, H}, qkv.options());
-    s.k = at::empty({N, H}, qkv.options());
-    s.v = at::empty({N, H}, qkv.options());
+    const std::int64_t groups = size_.batch * config_.heads, D = config_.head_size();
+    s.q = at::empty({groups, size_.sequence, D}, qkv.options());
+    s.k = at::empty_like(s.q);
+    s.v = at::empty_like(s.q);
+    s.attention = at::empty({size_.rows(), config_.hidden}, qkv.options());
+    s.highest = at::empty({groups, size_.sequence}, at::kFloat);
+    s.inverse = at::empty({groups, size_.sequence}, at::kFloat);
     by_type(qkv.scalar_type(), [&](auto* tag) {
       using T = Pointee<decltype(tag)>;
-      const typename RowKernels<T>::Rope arguments{
+      const auto& k = kernels().rows<T>();
+      const typename RowKernels<T>::Rope rope{
           data<T>(qkv), data<T>(s.q),  data<T>(s.k),     data<T>(s.v),        cosine(),
-          sine(),       config_.heads, config_.kv_heads, config_.head_size(), static_cast<std::size_t>(size_.sequence)};
-      parallel_for(static_cast<std::size_t>(N), kRowGrain,
-                   [&](std::size_t begin, std::size_t end) { kernels().rows<T>().rope(arguments, begin, end); });
+          sine(),       config_.heads, config_.kv_heads, config_.head_size(), sequence()};
+      parallel_for(rows(), kRowGrain, [&](std::size_t begin, std::size_t end) { k.rope(rope, begin, end); });
+      for_blocks(qkv.scalar_type(), [&](const Part& part) {
+        const auto chosen = [&](const at::Tensor& t) { return t.narrow(0, part.group, part.groups); };
+        const auto scores = at::bmm(chosen(s.q).narrow(1, part.first, part.queries),
+                                    chosen(s.k).narrow(1, 0, part.keys).transpose(1, 2));
+        const std::size_t statistics = static_cast<std::size_t>(part.group) * sequence();
+        const typename RowKernels<T>::Attention softmax{data<T>(scores),
+                                                        data<float>(s.highest) + statistics,
+                                                        data<float>(s.inverse) + statistics,
+                                                        static_cast<std::size_t>(part.queries),
+                                                        static_cast<std::size_t>(part.keys),
+                                                        static_cast<std::size_t>(part.first),
+                                                        sequence(),
+                                                        scale()};
+        parallel_for(static_cast<std::size_t>(part.groups * part.queries), kRowGrain,
+                     [&](std::size_t begin, std::size_t end) { k.attention(softmax, begin, end); });
+        const auto block = at::bmm(scores, chosen(s.v).narrow(1, 0, part.keys)).contiguous();
+        const typename RowKernels<T>::MergeHeads merge{data<T>(block),
+                                                       data<float>(s.inverse) + statistics,
+                                                       data<T>(s.attention) + statistics * config_.head_size(),
+                                                       config_.heads,
+                                                       config_.head_size(),
+                                                       static_cast<std::size_t>(part.queries),
+                                                       static_cast<std::size_t>(part.first),
+                                                       sequence()};
+        parallel_for(static_cast<std::size_t>(part.groups / config_.heads * part.queries), kRowGrain,
+                     [&](std::size_t begin, std::size_t end) { k.merge_heads(merge, begin, end); });
+      });
     });
-    const std::int64_t heads = config_.heads;
-    auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        heads_view(s.q, size_, heads), heads_view(s.k, size_, heads), heads_view(s.v, size_, heads), 0.0, true);
-    s.attention = rows_of(out, size_);
-    s.logsumexp = logsumexp;
   }
 
-  // The gradient of qkv.
+  // The gradient of qkv. Probabilities are made again, block by block; gradients of keys and values are summed over
+  // blocks in fp32, in order.
   at::Tensor attend_backward(const at::Tensor& dattention, const BlockSaved& s) const {
-    const std::int64_t N = size_.rows(), heads = config_.heads;
-    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        heads_view(dattention, size_, heads), heads_view(s.q, size_, heads), heads_view(s.k, size_, heads),
-        heads_view(s.v, size_, heads), heads_view(s.attention, size_, heads), s.logsumexp, 0.0, true);
-    const auto q = rows_of(dq, size_), k = rows_of(dk, size_), v = rows_of(dv, size_);
-    auto dqkv = at::empty({N, (config_.heads + 2ll * config_.kv_heads) * config_.head_size()}, dattention.options());
+    const std::int64_t groups = size_.batch * config_.heads, D = config_.head_size();
+    auto dout = at::empty_like(s.q), dq = at::empty_like(s.q);
+    auto delta = at::empty({groups, size_.sequence}, at::kFloat);
+    auto dk = at::zeros({groups, size_.sequence, D}, at::kFloat), dv = at::zeros_like(dk);
+    auto dqkv =
+        at::empty({size_.rows(), (config_.heads + 2ll * config_.kv_heads) * config_.head_size()}, dattention.options());
     by_type(dqkv.scalar_type(), [&](auto* tag) {
       using T = Pointee<decltype(tag)>;
-      const typename RowKernels<T>::RopeBackward arguments{
-          data<T>(q), data<T>(k),    data<T>(v),       data<T>(dqkv),       cosine(),
-          sine(),     config_.heads, config_.kv_heads, config_.head_size(), static_cast<std::size_t>(size_.sequence)};
-      parallel_for(static_cast<std::size_t>(N), kRowGrain, [&](std::size_t begin, std::size_t end) {
-        kernels().rows<T>().rope_backward(arguments, begin, end);
+      const auto& k = kernels().rows<T>();
+      const typename RowKernels<T>::SplitHeads split{data<T>(dattention), data<T>(s.attention), data<T>(dout),
+                                                     data<float>(delta),  config_.heads,        config_.head_size(),
+                                                     sequence()};
+      parallel_for(rows(), kRowGrain, [&](std::size_t begin, std::size_t end) { k.split_heads(split, begin, end); });
+      for_blocks(dqkv.scalar_type(), [&](const Part& part) {
+        const auto chosen = [&](const at::Tensor& t) { return t.narrow(0, part.group, part.groups); };
+        const auto q = chosen(s.q).narrow(1, part.first, part.queries);
+        const auto dblock = chosen(dout).narrow(1, part.first, part.queries);
+        const auto key = chosen(s.k).narrow(1, 0, part.keys), value = chosen(s.v).narrow(1, 0, part.keys);
+        const auto scores = at::bmm(q, key.transpose(1, 2)), dscores = at::bmm(dblock, value.transpose(1, 2));
+        const std::size_t statistics = static_cast<std::size_t>(part.group) * sequence();
+        const typename RowKernels<T>::AttentionBackward softmax{data<T>(scores),
+                                                                data<T>(dscores),
+                                                                data<float>(s.highest) + statistics,
+                                                                data<float>(s.inverse) + statistics,
+                                                                data<float>(delta) + statistics,
+                                                                static_cast<std::size_t>(part.queries),
+                                                                static_cast<std::size_t>(part.keys),
+                                                                static_cast<std::size_t>(part.first),
+                                                                sequence(),
+                                                                scale()};
+        parallel_for(static_cast<std::size_t>(part.groups * part.queries), kRowGrain,
+                     [&](std::size_t begin, std::size_t end) { k.attention_backward(softmax, begin, end); });
+        chosen(dq).narrow(1, part.first, part.queries).copy_(at::bmm(dscores, key));
+        add_keys<T>(at::bmm(scores.transpose(1, 2), dblock), chosen(dv));
+        add_keys<T>(at::bmm(dscores.transpose(1, 2), q), chosen(dk));
       });
+      const typename RowKernels<T>::RopeBackward rope{
+          data<T>(dq), data<float>(dk), data<float>(dv),  data<T>(dqkv),       cosine(),
+          sine(),      config_.heads,   config_.kv_heads, config_.head_size(), sequence()};
+      parallel_for(rows(), kRowGrain, [&](std::size_t begin, std::size_t end) { k.rope_backward(rope, begin, end); });
     });
     return dqkv;
   }
@@ -123,6 +172,36 @@ class Pass {
   }
 
  private:
+  // One block of scores: groups (batch, head) x queries x keys.
+  struct Part {
+    std::int64_t group, groups, first, queries, keys;
+  };
+  template <class F>
+  void for_blocks(at::ScalarType type, F&& f) const {
+    const std::int64_t heads = config_.heads, total = size_.batch * heads;
+    const std::int64_t groups = std::max<std::int64_t>(1, kGroupsAtOnce / heads) * heads, block = query_block(type);
+    for (std::int64_t group = 0; group < total; group += groups) {
+      for (std::int64_t first = 0; first < size_.sequence; first += block) {
+        const std::int64_t queries = std::min(block, size_.sequence - first);
+        f(Part{group, std::min(groups, total - group), first, queries, first + queries});
+      }
+    }
+  }
+  // total [groups, sequence, D] += part [groups, keys, D] on the first keys.
+  template <class T>
+  void add_keys(const at::Tensor& unordered, const at::Tensor& total) const {
+    const auto part = unordered.contiguous();
+    const auto count = static_cast<std::size_t>(part.size(1) * part.size(2));
+    const auto step = static_cast<std::size_t>(total.size(1) * total.size(2));
+    parallel_for(static_cast<std::size_t>(part.size(0)), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t group = begin; group < end; ++group) {
+        kernels().rows<T>().accumulate(data<T>(part) + group * count, data<float>(total) + group * step, 0, count);
+      }
+    });
+  }
+  std::size_t rows() const { return static_cast<std::size_t>(size_.rows()); }
+  std::size_t sequence() const { return static_cast<std::size_t>(size_.sequence); }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(config_.head_size())); }
   const float* cosine() const { return cosine_.defined() ? data<float>(cosine_) : nullptr; }
   const float* sine() const { return sine_.defined() ? data<float>(sine_) : nullptr; }
   const Config& config_;

@@ -58,8 +58,8 @@ struct RowKernels {
   };
   void (*layer_norm_backward)(const LayerNormBackward&, std::size_t begin, std::size_t end);
 
-  // qkv [rows, (heads + 2 kv_heads) D] -> q, k, v [rows, heads, D], keys and values repeated per group, q and k rotated
-  // by their position (row % sequence). cosine, sine: [sequence, D / 2]; null for no rotation.
+  // qkv [rows, (heads + 2 kv_heads) D] -> q, k, v [batch, heads, sequence, D], keys and values repeated per group, q
+  // and k rotated by their position (row % sequence). cosine, sine: [sequence, D / 2]; null for no rotation.
   struct Rope {
     const T* qkv;
     T *q, *k, *v;
@@ -67,14 +67,53 @@ struct RowKernels {
     std::size_t heads, kv_heads, head_size, sequence;
   };
   void (*rope)(const Rope&, std::size_t begin, std::size_t end);
-  // The transpose: gradients of q, k, v [rows, heads, D] -> gradient of qkv.
+  // The transpose: gradients of q, k, v [batch, heads, sequence, D] (k's and v's in fp32) -> gradient of qkv.
   struct RopeBackward {
-    const T *dq, *dk, *dv;
+    const T* dq;
+    const float *dk, *dv;
     T* dqkv;
     const float *cosine, *sine;
     std::size_t heads, kv_heads, head_size, sequence;
   };
   void (*rope_backward)(const RopeBackward&, std::size_t begin, std::size_t end);
+
+  // A block of attention scores: [batch * heads, queries, keys], the queries being positions first_query and following,
+  // the keys positions 0 to keys - 1. Rows are (batch * heads, query); highest and inverse are [batch * heads,
+  // sequence].
+  struct Attention {
+    T* scores;
+    float *highest, *inverse;
+    std::size_t queries, keys, first_query, sequence;
+    float scale;
+  };
+  // scores become exp(scale * score - highest of the row), 0 for keys after the query; inverse = 1 / the row's sum.
+  void (*attention)(const Attention&, std::size_t begin, std::size_t end);
+  // scores become probabilities, dprobabilities (in the same shape) the gradient of the scores.
+  // delta [batch * heads, sequence]: dot products of the output's gradient with the output.
+  struct AttentionBackward {
+    T *scores, *dprobabilities;
+    const float *highest, *inverse, *delta;
+    std::size_t queries, keys, first_query, sequence;
+    float scale;
+  };
+  void (*attention_backward)(const AttentionBackward&, std::size_t begin, std::size_t end);
+  // A block of outputs [batch * heads, queries, D] -> rows [batch * sequence, heads * D] of the whole, times inverse.
+  // [begin, end) are (batch, query).
+  struct MergeHeads {
+    const T* block;
+    const float* inverse;
+    T* out;
+    std::size_t heads, head_size, queries, first_query, sequence;
+  };
+  void (*merge_heads)(const MergeHeads&, std::size_t begin, std::size_t end);
+  // rows [batch * sequence, heads * D] -> [batch, heads, sequence, D]; and delta = dot(rows, others) by head.
+  struct SplitHeads {
+    const T *rows, *others;
+    T* out;
+    float* delta;
+    std::size_t heads, head_size, sequence;
+  };
+  void (*split_heads)(const SplitHeads&, std::size_t begin, std::size_t end);
 
   // gate_up [rows, 2 I] -> out [rows, I] = silu(gate) * up.
   struct SwiGlu {

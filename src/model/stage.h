@@ -29,7 +29,7 @@ struct BatchSize {
 
 // What a block's backward pass needs of its forward pass.
 struct BlockSaved {
-  at::Tensor x, rstd1, mean1, a, q, k, v, attention, logsumexp, x2, rstd2, mean2, b, wide, h;
+  at::Tensor x, rstd1, mean1, a, q, k, v, attention, highest, inverse, x2, rstd2, mean2, b, wide, h;
 };
 struct StageSaved {
   std::vector<BlockSaved> blocks;

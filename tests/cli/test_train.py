@@ -69,6 +69,16 @@ def test_train_writes_what_the_design_promises_and_generates(tmp_path, tributary
 
     text = [generate(seed) for seed in (1, 1, 2)]
     assert text[0].startswith("the") and text[0] == text[1] != text[2]
+    # Longer than the context of 64 tokens: the text goes on.
+    longer = tributary("generate", run, "--prompt", "the", "--max-tokens", 150, "--temperature", "0.5")
+    assert longer.returncode == 0, longer.stderr
+    assert len(longer.stdout) > 100
+
+
+def test_one_process_has_the_same_weights_whatever_it_keeps(tmp_path, tributary, config):
+    plain = tributary("train", config, "--runs", tmp_path / "plain")
+    again = tributary("train", config, "--runs", tmp_path / "again", "--set", "training.recompute_activations=true")
+    assert sha256_line(plain) == sha256_line(again)
 
 
 def test_a_run_stopped_and_resumed_has_the_same_weights_as_one_that_was_not(tmp_path, tributary, config):
@@ -93,7 +103,9 @@ def test_a_run_stopped_and_resumed_has_the_same_weights_as_one_that_was_not(tmp_
     resumed = tributary("train", config, "--runs", runs)
     assert "resuming after iteration" in resumed.stdout
     assert sha256_line(resumed) == sha256_line(whole)
-    assert [line["iteration"] for line in metrics(runs / "tiny") if "loss" in line] == list(range(10))
+    steps = [line for line in metrics(runs / "tiny") if "loss" in line]
+    assert [line["iteration"] for line in steps] == list(range(10))
+    assert [line["tokens"] for line in steps] == [(i + 1) * 2 * 4 * 64 for i in range(10)]
 
 
 def test_a_killed_run_resumes_from_its_checkpoint_and_skips_a_damaged_one(tmp_path, tributary, config):

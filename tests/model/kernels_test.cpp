@@ -69,13 +69,28 @@ std::vector<std::byte> run_all(const Kernels& level, std::size_t width) {
   const auto angles = numbers<float>(kSequence * D, 6);
   const auto qkv = numbers<T>(kRows * (kHeads + 2 * kShared) * D, 7);
   std::vector<T> q(kRows * kHeads * D), key(q.size()), value(q.size()), back(qkv.size());
-  k.rope({qkv.data(), q.data(), key.data(), value.data(), angles.data(), angles.data() + kSequence * D / 2, kHeads,
-          kShared, D, kSequence},
-         0, kRows);
-  k.rope_backward({q.data(), key.data(), value.data(), back.data(), angles.data(), angles.data() + kSequence * D / 2,
-                   kHeads, kShared, D, kSequence},
-                  0, kRows);
+  const auto *cosine = angles.data(), *sine = angles.data() + kSequence * D / 2;
+  k.rope({qkv.data(), q.data(), key.data(), value.data(), cosine, sine, kHeads, kShared, D, kSequence}, 0, kRows);
+  const auto dkey = numbers<float>(q.size(), 9), dvalue = numbers<float>(q.size(), 10);
+  k.rope_backward({q.data(), dkey.data(), dvalue.data(), back.data(), cosine, sine, kHeads, kShared, D, kSequence}, 0,
+                  kRows);
   record(q), record(key), record(value), record(back);
+  // Queries 6 to 9 of 10, in 28 groups.
+  constexpr std::size_t kGroups = kRows / kSequence * kHeads, kQueries = 4, kFirst = 6;
+  auto scores = numbers<T>(kGroups * kQueries * kSequence, 11), dscores = numbers<T>(scores.size(), 12);
+  std::vector<float> highest(kGroups * kSequence), inverse(highest.size()), delta(highest.size());
+  k.split_heads({q.data(), key.data(), value.data(), delta.data(), kHeads, D, kSequence}, 0, kRows);
+  record(value), record(delta);
+  auto probabilities = scores;
+  k.attention({probabilities.data(), highest.data(), inverse.data(), kQueries, kSequence, kFirst, kSequence, 0.3f}, 0,
+              kGroups * kQueries);
+  k.attention_backward({scores.data(), dscores.data(), highest.data(), inverse.data(), delta.data(), kQueries,
+                        kSequence, kFirst, kSequence, 0.3f},
+                       0, kGroups * kQueries);
+  record(probabilities), record(scores), record(dscores), record(highest), record(inverse);
+  k.merge_heads({key.data(), inverse.data(), q.data(), kHeads, D, kQueries, kFirst, kSequence}, 0,
+                kRows / kSequence * kQueries);
+  record(q);
   std::vector<std::int32_t> targets(kRows);
   for (std::size_t i = 0; i < kRows; ++i) targets[i] = static_cast<std::int32_t>(i % width);
   auto logits = x;

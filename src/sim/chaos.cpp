@@ -236,11 +236,6 @@ ChaosResult run_chaos(const ChaosOptions& options) {
       std::printf("%9.4f s  commit   iteration %llu at node %u stage %u\n", to_seconds(world.now().time_since_epoch()),
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
   };
-  if (getenv("DBGSEND"))
-    world.on_send = [&](NodeId a, NodeId b, const wire::Message& m) {
-      std::printf("%9.4f %u -> %u %s\n", to_seconds(world.now().time_since_epoch()), a.value(), b.value(),
-                  wire::name_of(m.body));
-    };  // DBG
   Random random(mix64(options.seed, 0x7374617274));
   for (const auto& spec : swarm.nodes)
     world.at(Time(seconds(0.3 * random.uniform())), [&world, &spec] { world.start(spec); });

@@ -15,8 +15,6 @@ struct ChaosOptions {
   bool faults = true;
   swarm::PlantedBugs bugs;
   bool log = false;  // prints what happens to machines, and commits
-  // Replaces the symbolic computation, its reference and its sizes (for real tensors); empty: symbolic.
-  std::function<std::unique_ptr<swarm::Compute>(NodeId, std::shared_ptr<Disk>)> make_compute;
 };
 
 struct ChaosResult {
@@ -32,5 +30,8 @@ struct ChaosResult {
 };
 
 ChaosResult run_chaos(const ChaosOptions& options);
+
+// What to type to see that seed again.
+std::string replay_command(std::uint64_t seed);
 
 }  // namespace tributary::sim

@@ -2,11 +2,11 @@
 
 namespace tributary::sim {
 
-Checker::Checker(const swarm::RunOptions& run, SymbolicOptions symbolic)
-    : run_(run),
-      reference_(symbolic, run.microbatches, [run](Iteration iteration, double sum_squares, std::uint32_t used) {
-        return swarm::step_parameters(run.step, iteration, sum_squares, used, run.microbatches);
-      }) {}
+void Checker::watch(World& world) {
+  world.on_event = [this, &world](NodeId id, const swarm::Node& node) { after_event(world.now(), id, node); };
+  world.on_end = [this, &world](NodeId id, const swarm::Node& node) { ended(world.now(), id, node); };
+  world.on_applied = [this](NodeId id, const swarm::Applied& applied) { this->applied(id, applied); };
+}
 
 void Checker::broken(NodeId id, const std::string& rule) {
   if (violation_.empty()) violation_ = "node " + to_string(id) + ": " + rule;
@@ -15,10 +15,13 @@ void Checker::broken(NodeId id, const std::string& rule) {
 void Checker::applied(NodeId id, const swarm::Applied& applied) {
   const auto& commit = applied.commit;
   newest_ = std::max(newest_, commit.iteration.value() + 1);
+  const auto where = "stage " + to_string(applied.stage) + " after iteration " + to_string(commit.iteration);
+  const auto [replica, first] =
+      weights_.try_emplace({commit.epoch, commit.iteration, applied.stage}, applied.weights_hash);
+  if (!first && replica->second != applied.weights_hash) broken(id, where + " differs from another replica's");
   // Exactly once, and crash equivalence: the weights are those of a run without crashes in one process.
-  if (applied.weights_hash != reference_.hash_after(commit.iteration, applied.stage))
-    broken(id, "stage " + to_string(applied.stage) + " after iteration " + to_string(commit.iteration) +
-                   " differs from the undisturbed run");
+  if (options_.hash_after && applied.weights_hash != options_.hash_after(commit.iteration, applied.stage))
+    broken(id, where + " differs from the undisturbed run");
   wire::Commit decision = commit;
   decision.next = {};
   wire::Ledger holder;
@@ -28,21 +31,59 @@ void Checker::applied(NodeId id, const swarm::Applied& applied) {
   if (!added && at->second != hash) broken(id, "two commits for iteration " + to_string(commit.iteration));
 }
 
-void Checker::after_event(NodeId id, const swarm::Node& node) {
+void Checker::ended(Time now, NodeId id, const swarm::Node& node) { deaths_[{id, node.incarnation()}] = now; }
+
+void Checker::after_event(Time now, NodeId id, const swarm::Node& node) {
   auto& seen = seen_[id];
-  const auto& context = node.context();
-  if (node.incarnation() != seen.incarnation) seen = {0, 0, node.incarnation()};
-  if (const auto* raft = node.raft()) {
-    if (raft->term() < seen.term) broken(id, "a voter's term went back");
-    seen.term = raft->term();
-    if (raft->ledger().index < seen.index) broken(id, "a voter's log went back");
-    seen.index = raft->ledger().index;
+  if (node.incarnation() != seen.incarnation) {
+    // A node that was declared dead took the next incarnation by itself: its former one died just now.
+    if (seen.incarnation < node.incarnation()) deaths_.try_emplace({id, seen.incarnation}, now);
+    seen = {0, 0, node.incarnation(), {}};
   }
-  const int most_slots = context.options.slots + static_cast<int>(run_.microbatches);
+  check_log(id, node, seen);
+  check_bounds(id, node);
+  check_plan(now, id, node, seen);
+}
+
+void Checker::check_log(NodeId id, const swarm::Node& node, Seen& seen) {
+  const auto* raft = node.raft();
+  if (!raft) return;
+  if (raft->term() < seen.term) broken(id, "a voter's term went back");
+  seen.term = raft->term();
+  if (raft->ledger().index < seen.index) broken(id, "a voter's log went back");
+  seen.index = raft->ledger().index;
+}
+
+void Checker::check_bounds(NodeId id, const swarm::Node& node) {
+  using Phase = swarm::Node::Phase;
+  const int most_slots = node.context().options.slots + static_cast<int>(options_.run.microbatches);
   if (node.pipeline().slots_used() > most_slots) broken(id, "more slots in use than microbatches");
   if (node.pipeline().slots_used() < 0) broken(id, "a slot was released twice");
-  if (node.pipeline().kept_bytes() > std::uint64_t{4} * 8 * 2 * run_.microbatches)
-    broken(id, "more payloads kept than one iteration has");
+  const auto kept = node.pipeline().kept_bytes();
+  if (kept > options_.most_kept_bytes) broken(id, "more payloads kept than one iteration has");
+  const bool idle = node.phase() == Phase::kOutside || node.phase() == Phase::kFinishing;
+  if (idle && (kept != 0 || node.pipeline().slots_used() != 0)) broken(id, "payloads or slots kept after the iteration");
+  if (node.early_messages() > swarm::Node::kMostEarly) broken(id, "more early messages than the bound");
+}
+
+// When the leader's log goes one iteration on, the plan it made names nobody that has been dead for long.
+void Checker::check_plan(Time now, NodeId id, const swarm::Node& node, Seen& seen) {
+  if (!node.leading()) {
+    seen.led = {};
+    return;
+  }
+  const auto& ledger = node.raft()->ledger();
+  const wire::Stamp stamp{ledger.epoch, ledger.iteration};
+  if (stamp == seen.led) return;
+  const bool its_own = seen.led != wire::Stamp{};
+  seen.led = stamp;
+  if (!its_own) return;
+  for (const auto& member : ledger.plan.members) {
+    const auto death = deaths_.find({member.node, member.incarnation});
+    if (death != deaths_.end() && now > death->second + options_.detection_bound)
+      broken(id, "the plan of iteration " + to_string(ledger.iteration) + " names node " + to_string(member.node) +
+                     ", long dead");
+  }
 }
 
 }  // namespace tributary::sim

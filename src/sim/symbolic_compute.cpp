@@ -101,7 +101,8 @@ TaskResult SymbolicCompute::run(const Task& task) {
     case TaskKind::kHead:
     case TaskKind::kBackward:
     case TaskKind::kEmbedBackward: {
-      out.ok = !options_.not_finite(task.iteration, task.microbatch, task.part);
+      const bool backward = task.kind == TaskKind::kBackward || task.kind == TaskKind::kEmbedBackward;
+      out.ok = !options_.not_finite(task.iteration, task.microbatch, task.part, backward);
       if (!out.ok) {
         out.error = "not finite";
         break;
@@ -146,7 +147,10 @@ TaskResult SymbolicCompute::run(const Task& task) {
         for (std::size_t i = 0; i < total.size(); ++i) total[i] += partial.at(i);
       }
       std::vector<std::uint32_t> result(range.size());
-      for (std::size_t i = 0; i < total.size(); ++i) result[i] = static_cast<std::uint32_t>(mix64(total[i]));
+      for (std::size_t i = 0; i < total.size(); ++i) {
+        result[i] = static_cast<std::uint32_t>(mix64(total[i]));
+        if (options_.rounding != 0) result[i] ^= mix64(options_.rounding, range.begin + i) & 1;
+      }
       out.output = payload_of(result.data(), result.size());
       break;
     }
@@ -206,83 +210,6 @@ TaskResult SymbolicCompute::run(const Task& task) {
       break;
   }
   return out;
-}
-
-SymbolicReference::SymbolicReference(const SymbolicOptions& options, std::uint32_t microbatches,
-                                     std::function<swarm::StepParameters(Iteration, double, std::uint32_t)> step)
-    : options_(options), microbatches_(microbatches), step_(std::move(step)) {
-  for (std::uint16_t s = 0; s <= options.stages; ++s) {
-    stages_.emplace_back(options, std::make_shared<Disk>());
-    Task task;
-    task.kind = TaskKind::kInit;
-    task.stage = StageId(s);
-    stages_.back().run(task);
-  }
-}
-
-void SymbolicReference::advance() {
-  const Iteration iteration(hashes_.size());
-  const auto head = PartId(static_cast<std::uint16_t>(options_.stages + 1));
-  Task task;
-  task.iteration = iteration;
-  std::uint32_t used = 0;
-  const auto run = [&](TaskKind kind, std::uint16_t part, Payload input, Payload gradient) {
-    task.kind = kind;
-    task.part = PartId(part);
-    task.stage = StageId(part > options_.stages ? 0 : part);
-    task.input = std::move(input);
-    task.gradient = std::move(gradient);
-    return stages_[task.stage.value()].run(task).output;
-  };
-  for (std::uint32_t m = 0; m < microbatches_; ++m) {
-    task.microbatch = MicrobatchId(m);
-    bool finite = true;
-    for (std::uint16_t p = 0; p <= head.value(); ++p)
-      finite = finite && !options_.not_finite(iteration, task.microbatch, PartId(p));
-    if (!finite) continue;
-    ++used;
-    std::vector<Payload> inputs(head.value() + 1u);
-    inputs[1] = run(TaskKind::kEmbed, 0, nullptr, nullptr);
-    for (std::uint16_t s = 1; s <= options_.stages; ++s)
-      inputs[s + 1u] = run(TaskKind::kForward, s, inputs[s], nullptr);
-    auto gradient = run(TaskKind::kHead, head.value(), inputs[head.value()], nullptr);
-    run(TaskKind::kFold, head.value(), nullptr, nullptr);
-    for (std::uint16_t s = options_.stages; s >= 1; --s) {
-      gradient = run(TaskKind::kBackward, s, inputs[s], gradient);
-      run(TaskKind::kFold, s, nullptr, nullptr);
-    }
-    run(TaskKind::kEmbedBackward, 0, nullptr, gradient);
-    run(TaskKind::kFold, 0, nullptr, nullptr);
-  }
-  double sum_squares = 0;
-  for (std::uint16_t s = 0; s <= options_.stages; ++s) {
-    task.stage = StageId(s);
-    task.range = {0, options_.state_sizes[s]};
-    task.kind = TaskKind::kPartial;
-    const auto partial = stages_[s].run(task).output;
-    task.kind = TaskKind::kSumShare;
-    task.inputs = {partial};
-    task.input = stages_[s].run(task).output;
-    task.kind = TaskKind::kSetResult;
-    stages_[s].run(task);
-    task.kind = TaskKind::kFinishResult;
-    sum_squares += stages_[s].run(task).sum_squares;
-  }
-  task.step = step_(iteration, sum_squares, used);
-  hashes_.emplace_back();
-  for (std::uint16_t s = 0; s <= options_.stages; ++s) {
-    task.stage = StageId(s);
-    task.range = {0, options_.state_sizes[s]};
-    task.kind = TaskKind::kApply;
-    hashes_.back().push_back(stages_[s].run(task).hash);
-    task.kind = TaskKind::kForget;
-    stages_[s].run(task);
-  }
-}
-
-std::uint64_t SymbolicReference::hash_after(Iteration iteration, StageId stage) {
-  while (hashes_.size() <= iteration.value()) advance();
-  return hashes_[iteration.value()][stage.value()];
 }
 
 }  // namespace tributary::sim

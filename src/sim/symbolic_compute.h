@@ -20,8 +20,12 @@ struct SymbolicOptions {
   std::uint64_t seed = 0;
   std::uint16_t stages = 1;
   std::vector<std::uint64_t> state_sizes;
-  // Whether the result of (iteration, microbatch) at a part is not finite.
-  std::function<bool(Iteration, MicrobatchId, PartId)> not_finite = [](auto, auto, auto) { return false; };
+  // Whether the result of (iteration, microbatch) at a part is not finite, on the way forward or (only) backward.
+  std::function<bool(Iteration, MicrobatchId, PartId, bool backward)> not_finite = [](auto, auto, auto, auto) {
+    return false;
+  };
+  // Not 0: sums come out with a last bit of this machine's own, as rounding does on unlike machines.
+  std::uint64_t rounding = 0;
 };
 
 class SymbolicCompute : public swarm::Compute {
@@ -50,23 +54,6 @@ class SymbolicCompute : public swarm::Compute {
   std::map<std::tuple<Iteration, MicrobatchId, PartId>, Vector> pending_;
   std::map<Iteration, Vector> sums_;
   std::map<Iteration, std::vector<std::uint32_t>> results_;
-};
-
-// The same mathematics in one process, one microbatch after the other: the weights' hash by iteration and stage.
-class SymbolicReference {
- public:
-  SymbolicReference(const SymbolicOptions& options, std::uint32_t microbatches,
-                    std::function<swarm::StepParameters(Iteration, double, std::uint32_t used)> step);
-  // Of the state after `iteration`. Requires calls in any order; computes what is missing.
-  std::uint64_t hash_after(Iteration iteration, StageId stage);
-
- private:
-  void advance();
-  const SymbolicOptions options_;
-  const std::uint32_t microbatches_;
-  std::function<swarm::StepParameters(Iteration, double, std::uint32_t)> step_;
-  std::vector<SymbolicCompute> stages_;
-  std::vector<std::vector<std::uint64_t>> hashes_;  // by iteration, by stage
 };
 
 }  // namespace tributary::sim

@@ -73,6 +73,7 @@ void World::start(const NodeSpec& spec) {
 
 // What its peers notice: the connections close, one latency later, behind whatever was sent before.
 void World::end_process(NodeId id, Machine& machine) {
+  on_end(id, *machine.node);
   gone_.add(machine.node->counters());
   machine.node.reset();
   machine.compute.reset();
@@ -100,6 +101,16 @@ void World::crash(NodeId id) {
 void World::ask_to_leave(NodeId id) {
   auto& machine = machines_.at(id);
   if (machine.node) deliver(id, machine.life, swarm::LeaveAsked{});
+}
+
+void World::ask_to_halt(NodeId id) {
+  auto& machine = machines_.at(id);
+  if (machine.node) deliver(id, machine.life, swarm::HaltAsked{});
+}
+
+std::uint64_t World::starts(NodeId id) const {
+  const auto at = machines_.find(id);
+  return at == machines_.end() ? 0 : at->second.starts;
 }
 
 void World::freeze(NodeId id) {
@@ -191,7 +202,9 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
       deliver(id, life, swarm::Stored{stored.sequence});
     });
   } else if (auto* left = std::get_if<swarm::Exit>(&effect)) {
-    exits_[id] = left->reason == swarm::ExitReason::kFinished ? "finished" : left->message;
+    static constexpr const char* kReasons[] = {"finished", "halted", "left", "refused", "stopped"};
+    exits_[id] = kReasons[static_cast<int>(left->reason)] + (left->message.empty() ? "" : ": " + left->message);
+    on_exit(id, *left);
     end_process(id, machine);
   } else if (auto* applied = std::get_if<swarm::Applied>(&effect)) {
     trace(applied->weights_hash);

@@ -47,6 +47,7 @@ class World {
   void start(const NodeSpec& spec);  // a process starts (again); keeps its disk; a running one is killed first
   void crash(NodeId node);
   void ask_to_leave(NodeId node);
+  void ask_to_halt(NodeId node);  // the whole run; heeded if `node` leads
   void freeze(NodeId node);
   void thaw(NodeId node);
   // Messages from -> to wait until healed (the connection lives) or, if `lossy`, are lost.
@@ -70,9 +71,14 @@ class World {
   std::uint64_t events() const { return event_count_; }
   std::uint64_t messages() const { return message_count_; }
   swarm::Counters counters() const;
+  // How often a process of that machine has started.
+  std::uint64_t starts(NodeId id) const;
   // After each event of that node; for checkers.
   std::function<void(NodeId, const swarm::Node&)> on_event = [](NodeId, const swarm::Node&) {};
   std::function<void(NodeId, const swarm::Applied&)> on_applied = [](NodeId, const swarm::Applied&) {};
+  std::function<void(NodeId, const swarm::Exit&)> on_exit = [](NodeId, const swarm::Exit&) {};
+  // A process has ended, whatever the reason; `node` as it was.
+  std::function<void(NodeId, const swarm::Node&)> on_end = [](NodeId, const swarm::Node&) {};
   std::function<void(NodeId, NodeId, const wire::Message&)> on_send = [](NodeId, NodeId, const wire::Message&) {};
 
  private:

@@ -8,6 +8,28 @@
 namespace tributary::swarm {
 namespace {
 
+constexpr CounterRow kCounterRows[] = {
+    {"repairs", &Counters::repairs},
+    {"replays", &Counters::replays},
+    {"deep_replays", &Counters::deep_replays},
+    {"retractions", &Counters::retractions},
+    {"duplicates", &Counters::duplicates},
+    {"excluded", &Counters::excluded},
+    {"stale_orders", &Counters::stale_orders},
+    {"resealed", &Counters::resealed},
+    {"adopted", &Counters::adopted},
+    {"rewinds", &Counters::rewinds},
+    {"late_chunks", &Counters::late_chunks},
+    {"joins", &Counters::joins},
+    {"rejoins", &Counters::rejoins},
+    {"false_suspicions", &Counters::false_suspicions},
+    {"early", &Counters::early},
+    {"dropped", &Counters::dropped},
+    {"retries", &Counters::retries},
+    {"elections", &Counters::elections},
+};
+static_assert(sizeof(kCounterRows) / sizeof(CounterRow) * sizeof(std::uint64_t) == sizeof(Counters));
+
 bool is_pipeline(TaskKind kind) {
   return kind == TaskKind::kEmbed || kind == TaskKind::kForward || kind == TaskKind::kHead ||
          kind == TaskKind::kBackward || kind == TaskKind::kEmbedBackward;
@@ -15,25 +37,10 @@ bool is_pipeline(TaskKind kind) {
 
 }  // namespace
 
-void Counters::add(const Counters& o) {
-  repairs += o.repairs;
-  replays += o.replays;
-  deep_replays += o.deep_replays;
-  retractions += o.retractions;
-  duplicates += o.duplicates;
-  excluded += o.excluded;
-  stale_orders += o.stale_orders;
-  resealed += o.resealed;
-  adopted += o.adopted;
-  rewinds += o.rewinds;
-  late_chunks += o.late_chunks;
-  joins += o.joins;
-  rejoins += o.rejoins;
-  false_suspicions += o.false_suspicions;
-  early += o.early;
-  dropped += o.dropped;
-  retries += o.retries;
-  elections += o.elections;
+std::span<const CounterRow> counter_rows() { return kCounterRows; }
+
+void Counters::add(const Counters& other) {
+  for (const auto& row : kCounterRows) this->*row.value += other.*row.value;
 }
 
 Context::Context(const NodeOptions& node_options, PlantedBugs planted)

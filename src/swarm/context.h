@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ struct Counters {
   std::uint64_t elections = 0;
   void add(const Counters& other);
 };
+struct CounterRow {
+  const char* name;
+  std::uint64_t Counters::*value;
+};
+// Every counter once, in the order of the struct.
+std::span<const CounterRow> counter_rows();
 
 class Context {
  public:

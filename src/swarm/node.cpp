@@ -48,12 +48,7 @@ void Node::dispatch(const Event& event) {
     if (sequencer_) sequencer_->halt();
   } else if (std::holds_alternative<LeaveAsked>(event)) {
     leaving_ = true;
-    if (phase_ == Phase::kOutside) {
-      phase_ = Phase::kGone;
-      context_.effects->push_back(Exit{ExitReason::kLeft, {}});
-    } else {
-      to_leader(wire::Leave{context_.incarnation});
-    }
+    phase_ == Phase::kOutside ? leave_now() : to_leader(wire::Leave{context_.incarnation});
   }
   if (phase_ != Phase::kGone) tick();
 }
@@ -279,7 +274,10 @@ void Node::enter_epoch() {
   context_.ledger = latest_;
   context_.dead.clear();
   const auto* self = member_of(latest_.plan, context_.options.self);
-  if (!self || self->incarnation != context_.incarnation) return;
+  if (!self || self->incarnation != context_.incarnation) {
+    if (leaving_) leave_now();
+    return;
+  }
   stage_ = self->stage;
   if (self->listener) {
     Task task;
@@ -329,10 +327,7 @@ void Node::begin_iteration() {
   }
   const auto* self = member_of(context_.ledger.plan, context_.options.self);
   if (!self || self->incarnation != context_.incarnation) {
-    if (!leaving_) return rejoin();
-    phase_ = Phase::kGone;
-    context_.effects->push_back(Exit{ExitReason::kLeft, {}});
-    return;
+    return leaving_ ? leave_now() : rejoin();
   }
   if (!self->listener && !holding_) return rejoin();
   phase_ = self->listener ? Phase::kListening : Phase::kWorking;
@@ -430,6 +425,11 @@ void Node::rejoin() {
   fetch_at_ = kNever;
   phase_ = Phase::kOutside;
   hello_at_ = context_.now;
+}
+
+void Node::leave_now() {
+  phase_ = Phase::kGone;
+  context_.effects->push_back(Exit{ExitReason::kLeft, {}});
 }
 
 // Everything is done and saved, and so says the log.

@@ -23,6 +23,7 @@ namespace tributary::swarm {
 
 class Node {
  public:
+  static constexpr std::size_t kMostEarly = 4096;
   enum class Phase { kOutside, kLoading, kListening, kWorking, kFinishing, kGone };
 
   // `log`: what this voter's disk holds (empty for a new one; ignored for nodes that are no voters).
@@ -47,12 +48,13 @@ class Node {
   const Raft* raft() const { return raft_ ? &*raft_ : nullptr; }
   const Sequencer* sequencer() const { return sequencer_ ? &*sequencer_ : nullptr; }
   const Context& context() const { return context_; }
+  // Messages kept for an iteration that is not reached yet; at most kMostEarly.
+  std::size_t early_messages() const { return early_.size(); }
   std::string why_waiting() const;
   // Several lines: where this node stands and whom it waits for.
   std::string describe() const;
 
  private:
-  static constexpr std::size_t kMostEarly = 4096;
   static constexpr std::size_t kMostSaved = 256;
 
   void dispatch(const Event& event);
@@ -79,6 +81,7 @@ class Node {
   void applied(const wire::Commit& commit, std::uint64_t weights_hash);
   void save_if_due();
   void rejoin();
+  void leave_now();
   void finish();
 
   void tick();

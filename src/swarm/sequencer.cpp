@@ -42,6 +42,8 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
     return tell_expired(from, peer);
   }
   peer.hello = hello;
+  peer.heard_term = raft_.term();
+  peer.report.reset();  // it is outside now, whatever it reported as a member
   for (const auto checkpoint : hello.checkpoints) peer.saved.insert(checkpoint);
   deliver(from, wire::LedgerUpdate{raft_.term(), raft_.ledger()});
   peer.ledger_sent = raft_.ledger().index;
@@ -63,6 +65,7 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
   peer.saved.insert(report.checkpoints.begin(), report.checkpoints.end());
   while (peer.saved.size() > kMostSaved) peer.saved.erase(peer.saved.begin());
   peer.report = report;
+  peer.heard_term = raft_.term();
 }
 
 void Sequencer::leave(NodeId from, const wire::Leave& leave) {
@@ -194,7 +197,9 @@ std::optional<wire::Plan> Sequencer::plan_from_checkpoint(Iteration checkpoint, 
   std::vector<NodeId> free;
   for (const auto& [node, peer] : peers_) {
     const auto* member = member_of(raft_.ledger().plan, node);
-    if (peer.dead || (peer.leaving && !with_leaving) || (!peer.hello && !member)) continue;
+    // Who has not spoken to this leader yet may be long dead: it must not begin an epoch that only it could fill.
+    const bool known = (peer.hello || member) && peer.heard_term == raft_.term();
+    if (peer.dead || (peer.leaving && !with_leaving) || !known) continue;
     const bool data_node = peer.hello ? peer.hello->data_node : member->stage == StageId(0);
     const auto wish = peer.hello ? peer.hello->stage : member->stage;
     const auto held = member ? member->stage : wish;

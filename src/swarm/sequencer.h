@@ -49,6 +49,7 @@ class Sequencer {
     Incarnation incarnation;
     std::optional<wire::Hello> hello;
     std::optional<wire::Report> report;
+    std::uint64_t heard_term = 0;  // the last term of its own leadership in which it said something
     bool dead = false;
     bool leaving = false;
     std::string refusal;         // why it may never come back; empty: it may, as a new incarnation

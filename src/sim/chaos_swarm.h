@@ -1,0 +1,28 @@
+// What a seed means: the swarm, its links and machines, and how it is to be troubled.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "sim/world.h"
+
+namespace tributary::sim {
+
+struct ChaosSwarm {
+  std::uint64_t seed = 0;
+  swarm::RunOptions run;
+  std::vector<NodeSpec> nodes;  // node i has id i
+  Duration horizon{};           // faults happen before
+  double fault_rate = 0;        // a second
+  double base_latency_s = 0;    // one way, between sites; a tenth of it within one
+  std::uint32_t sites = 1;
+  double poison = 0;      // chance that a microbatch has a result that is not finite
+  bool rounding = false;  // sums differ in their last bits between machines: replicas must agree all the same
+
+  Duration latency(NodeId a, NodeId b) const;
+  bool not_finite(Iteration iteration, MicrobatchId microbatch, PartId part, bool backward) const;
+};
+
+// A function of its arguments alone. `iterations` 0: drawn too.
+ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations);
+
+}  // namespace tributary::sim

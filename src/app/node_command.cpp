@@ -8,6 +8,7 @@
 #include "app/commands.h"
 #include "app/swarm_setup.h"
 #include "base/log.h"
+#include "model/checkpoint.h"
 #include "node/process.h"
 #include "text/files.h"
 
@@ -131,7 +132,8 @@ int node(const NodeArguments& arguments) {
   if (auto made = text::make_folder(options.folder); !made) return fail(made.error().message);
   log_to(options.folder / "log.txt");
 
-  options.node.run = run_options(*work, arguments.shared_disk);
+  options.node.run = run_options(*work);
+  options.node.shared_disk = arguments.shared_disk;
   options.node.self = self;
   options.node.incarnation = Incarnation(new_incarnation());
   options.node.data_node = arguments.data_node;
@@ -161,7 +163,10 @@ int node(const NodeArguments& arguments) {
   if (auto checked = options.transport.check(); !checked) return fail(checked.error().message, kWrongUse);
   options.slowness = arguments.slow;
 
-  auto compute = work->compute_options((arguments.shared_disk ? run_folder : options.folder) / "checkpoints", false);
+  const auto checkpoints = (arguments.shared_disk ? run_folder : options.folder) / "checkpoints";
+  for (const auto& [iteration, stage] : model::saved_stages(checkpoints))
+    options.node.checkpoints.push_back({stage, iteration});
+  auto compute = work->compute_options(checkpoints, false);
   compute.threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : compute.threads;
   options.make_compute = [compute]() -> Result<std::unique_ptr<swarm::Compute>> {
     auto made = node::TorchCompute::create(compute);

@@ -24,7 +24,7 @@ std::vector<NodeId> voters(const RunConfig& config) {
   return out;
 }
 
-swarm::RunOptions run_options(const Workload& work, bool shared_disk) {
+swarm::RunOptions run_options(const Workload& work) {
   const auto& config = work.config;
   swarm::RunOptions run;
   run.stages = work.cut.stages();
@@ -33,7 +33,6 @@ swarm::RunOptions run_options(const Workload& work, bool shared_disk) {
   run.microbatches = config.training.microbatches;
   run.iterations = config.training.iterations;
   run.checkpoint_every = config.training.checkpoint_every;
-  run.shared_checkpoints = shared_disk;
   run.voters = voters(config);
   const auto& relays = config.swarm.relays;
   run.replicas_at_start =

@@ -22,8 +22,7 @@ std::vector<Place> places(const RunConfig& config);
 // The first `swarm.voters` places vote.
 std::vector<NodeId> voters(const RunConfig& config);
 
-// `shared_disk`: every node sees the run folder's checkpoints.
-swarm::RunOptions run_options(const Workload& work, bool shared_disk);
+swarm::RunOptions run_options(const Workload& work);
 
 Result<net::LinkTable> link_table(const NetworkSection& network);
 // Where a node stands in the table, when nobody says: round robin over the preset's regions.

@@ -124,6 +124,25 @@ std::optional<Iteration> newest_checkpoint(const CheckpointKey& key, std::option
   return std::nullopt;
 }
 
+std::vector<std::pair<Iteration, StageId>> saved_stages(const std::filesystem::path& folder) {
+  constexpr std::size_t kMost = 256;
+  std::vector<std::pair<Iteration, StageId>> found;
+  std::error_code error;
+  auto iterations = list_iterations(folder);
+  for (auto it = iterations.rbegin(); it != iterations.rend(); ++it) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder / folder_name(*it), error)) {
+      unsigned stage = 0;
+      int length = 0;
+      const auto name = entry.path().filename().string();
+      if (std::sscanf(name.c_str(), "stage-%5u.safetensors%n", &stage, &length) != 1 ||
+          name.size() != static_cast<std::size_t>(length))
+        continue;
+      if (found.size() < kMost && stage <= 0xffff) found.emplace_back(*it, StageId(static_cast<std::uint16_t>(stage)));
+    }
+  }
+  return found;
+}
+
 void prune_checkpoints(const std::filesystem::path& folder, std::size_t keep) {
   const auto iterations = list_iterations(folder);
   std::error_code error;

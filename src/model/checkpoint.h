@@ -34,6 +34,8 @@ Result<std::uint64_t> save_checkpoint(const CheckpointKey& key, Iteration iterat
 Result<StageState> load_checkpoint(const CheckpointKey& key, Iteration iteration, StageId stage);
 // The newest iteration of which a file of every stage 0..S is there (they are verified when loaded), below `before`.
 std::optional<Iteration> newest_checkpoint(const CheckpointKey& key, std::optional<Iteration> before = {});
+// Every stage's file that is there, newest first, at most 256 (unverified).
+std::vector<std::pair<Iteration, StageId>> saved_stages(const std::filesystem::path& folder);
 // Removes all but the newest `keep` checkpoints.
 void prune_checkpoints(const std::filesystem::path& folder, std::size_t keep);
 

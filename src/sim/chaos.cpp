@@ -42,7 +42,7 @@ WorldOptions world_options(const ChaosSwarm& swarm, const ChaosOptions& options)
   WorldOptions world;
   world.seed = swarm.seed;
   world.bugs = options.bugs;
-  world.shared_disk = swarm.run.shared_checkpoints;
+  world.shared_disk = swarm.shared_disk;
   world.encode_messages = swarm.seed % 8 == 0;
   world.latency = [&swarm](NodeId a, NodeId b) { return swarm.latency(a, b); };
   world.task_time = task_time;
@@ -148,8 +148,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   if (options.log) {
     world.on_applied = [&world, check = world.on_applied](NodeId id, const swarm::Applied& applied) {
       check(id, applied);
-      std::printf("%9.4f s  commit    iteration %llu at node %u stage %u\n",
-                  to_seconds(world.now().time_since_epoch()),
+      std::printf("%9.4f s  commit    iteration %llu at node %u stage %u\n", to_seconds(world.now().time_since_epoch()),
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
     };
   }
@@ -172,6 +171,8 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   return result;
 }
 
-std::string replay_command(std::uint64_t seed) { return "tributary sim chaos --seed " + std::to_string(seed) + " --log"; }
+std::string replay_command(std::uint64_t seed) {
+  return "tributary sim chaos --seed " + std::to_string(seed) + " --log";
+}
 
 }  // namespace tributary::sim

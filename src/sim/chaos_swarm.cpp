@@ -5,12 +5,13 @@
 namespace tributary::sim {
 namespace {
 
-void draw_run(Random& random, std::uint64_t iterations, swarm::RunOptions& run) {
+void draw_run(Random& random, std::uint64_t iterations, ChaosSwarm& swarm) {
+  auto& run = swarm.run;
   run.stages = static_cast<std::uint16_t>(random.between(1, 5));
   run.microbatches = static_cast<std::uint32_t>(random.between(1, 12));
   run.iterations = iterations ? iterations : static_cast<std::uint64_t>(random.between(4, 12));
   run.checkpoint_every = random.chance(0.7) ? static_cast<std::uint64_t>(random.between(1, 4)) : 0;
-  run.shared_checkpoints = random.chance(0.5);
+  swarm.shared_disk = random.chance(0.5);
   run.block = 4;
   for (int i = 0; i <= run.stages; ++i) run.state_sizes.push_back(static_cast<std::uint64_t>(random.between(5, 24)));
   run.wait_at_start = seconds(1);
@@ -55,7 +56,7 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations) {
   Random random(mix64(seed, 0x6368616f73));
   ChaosSwarm swarm;
   swarm.seed = seed;
-  draw_run(random, iterations, swarm.run);
+  draw_run(random, iterations, swarm);
   draw_nodes(random, swarm);
   draw_voters(random, swarm);
   for (auto& spec : swarm.nodes) spec.options.run = swarm.run;

@@ -15,8 +15,9 @@ struct ChaosSwarm {
   double fault_rate = 0;        // a second
   double base_latency_s = 0;    // one way, between sites; a tenth of it within one
   std::uint32_t sites = 1;
-  double poison = 0;      // chance that a microbatch has a result that is not finite
-  bool rounding = false;  // sums differ in their last bits between machines: replicas must agree all the same
+  bool shared_disk = false;  // all machines keep their checkpoints on one
+  double poison = 0;         // chance that a microbatch has a result that is not finite
+  bool rounding = false;     // sums differ in their last bits between machines: replicas must agree all the same
 
   Duration latency(NodeId a, NodeId b) const;
   bool not_finite(Iteration iteration, MicrobatchId microbatch, PartId part, bool backward) const;

@@ -60,6 +60,7 @@ void World::start(const NodeSpec& spec) {
   ++machine.starts;
   auto options = spec.options;
   options.incarnation = Incarnation(machine.starts << 16);
+  options.shared_disk = options_.shared_disk;
   options.seed = mix64(options_.seed, machine.starts);
   for (const auto& [key, words] : machine.disk->checkpoints) options.checkpoints.push_back({key.first, key.second});
   machine.compute = options_.make_compute(id, machine.disk);

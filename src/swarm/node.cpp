@@ -476,6 +476,7 @@ void Node::say_hello() {
   hello.configuration_hash = context_.options.run.hash;
   hello.stage = context_.options.data_node ? StageId(0) : context_.options.stage;
   hello.any_stage = context_.options.any_stage;
+  hello.shared_disk = context_.options.shared_disk;
   hello.checkpoints.assign(inventory_.begin(), inventory_.end());
   to_leader(std::move(hello));
 }
@@ -493,6 +494,7 @@ wire::Report Node::make_report() const {
   }
   report.weights_hash = weights_hash_;
   report.saved = saved_;
+  report.shared_disk = context_.options.shared_disk;
   for (auto at = inventory_.rbegin(); at != inventory_.rend() && report.checkpoints.size() < 8; ++at)
     if (at->stage == stage_) report.checkpoints.push_back(*at);
   const auto forward = context_.mean_of(TaskKind::kForward);

@@ -22,7 +22,6 @@ struct RunOptions {
   std::uint32_t microbatches = 8;          // M: per iteration
   std::uint64_t iterations = 100;
   std::uint64_t checkpoint_every = 0;   // iterations; 0: only at the end
-  bool shared_checkpoints = false;      // every node sees every stage's checkpoints (one disk)
   std::vector<NodeId> voters;           // 1, 3 or 5
   std::uint16_t replicas_at_start = 1;  // of each stage, before the first iteration begins ...
   Duration wait_at_start = seconds(2);  // ... or this long after every stage has one
@@ -56,6 +55,7 @@ struct NodeOptions {
   std::uint16_t slots = 4;  // microbatches between forward and backward at a time
   StageId stage;            // wished for; 0 with any_stage: wherever needed
   bool any_stage = true;
+  bool shared_disk = false;                   // sees every stage's checkpoints, as all nodes do that say so
   std::vector<wire::SavedState> checkpoints;  // on this node's disk
   std::uint64_t seed = 0;                     // for election jitter only
   std::uint64_t chunk_elements = 1 << 18;     // of state transfer

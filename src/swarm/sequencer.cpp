@@ -44,7 +44,7 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
   peer.hello = hello;
   peer.heard_term = raft_.term();
   peer.report.reset();  // it is outside now, whatever it reported as a member
-  for (const auto checkpoint : hello.checkpoints) peer.saved.insert(checkpoint);
+  remember_saved(peer, hello.shared_disk, hello.checkpoints);
   deliver(from, wire::LedgerUpdate{raft_.term(), raft_.ledger()});
   peer.ledger_sent = raft_.ledger().index;
   peer.ledger_sent_at = context_.now;
@@ -62,8 +62,7 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
     peer = {};
     peer.incarnation = report.incarnation;
   }
-  peer.saved.insert(report.checkpoints.begin(), report.checkpoints.end());
-  while (peer.saved.size() > kMostSaved) peer.saved.erase(peer.saved.begin());
+  remember_saved(peer, report.shared_disk, report.checkpoints);
   peer.report = report;
   peer.heard_term = raft_.term();
 }
@@ -173,9 +172,19 @@ void Sequencer::spread_ledger() {
 
 // --- Beginning an epoch ----------------------------------------------------------------------------------------------
 
+void Sequencer::remember_saved(Peer& peer, bool shared_disk, const std::vector<wire::SavedState>& states) {
+  const auto insert = [&](std::set<wire::SavedState>& into) {
+    into.insert(states.begin(), states.end());
+    while (into.size() > kMostSaved) into.erase(into.begin());
+  };
+  peer.shared_disk = shared_disk;
+  insert(shared_disk ? shared_saved_ : peer.saved);
+}
+
 bool Sequencer::can_load(const Peer& peer, StageId stage, Iteration checkpoint) const {
-  return checkpoint == Iteration(0) || context_.options.run.shared_checkpoints ||
-         peer.saved.contains({stage, checkpoint});
+  const wire::SavedState state{stage, checkpoint};
+  return checkpoint == Iteration(0) || peer.saved.contains(state) ||
+         (peer.shared_disk && shared_saved_.contains(state));
 }
 
 Candidate Sequencer::candidate(NodeId node, const Peer& peer, StageId stage, bool listener) const {
@@ -606,16 +615,20 @@ void Sequencer::complete_checkpoints() {
   std::optional<Iteration> newest;
   for (std::uint16_t s = 0; s <= context_.stages(); ++s) {
     std::vector<Iteration> saved;
+    Iteration shared;
     std::size_t holders = 0;
     for (const auto* member : members(StageId(s), false)) {
       ++holders;
       const auto& report = peers_.at(member->node).report;
-      if (report && report->stamp.epoch == ledger.epoch) saved.push_back(report->saved);
+      if (!report || report->stamp.epoch != ledger.epoch) continue;
+      saved.push_back(report->saved);
+      if (report->shared_disk) shared = std::max(shared, report->saved);
     }
-    const std::size_t needed = context_.options.run.shared_checkpoints ? 1 : std::min<std::size_t>(2, holders);
-    if (holders == 0 || saved.size() < needed) return;
+    const std::size_t needed = std::min<std::size_t>(2, holders);
+    if (holders == 0 || (saved.size() < needed && shared == Iteration(0))) return;
     std::sort(saved.begin(), saved.end(), std::greater<>());
-    const auto stage_newest = saved[needed - 1];
+    // One copy on a disk that others see is as good as two.
+    const auto stage_newest = std::max(shared, saved.size() < needed ? Iteration(0) : saved[needed - 1]);
     if (!newest || stage_newest < *newest) newest = stage_newest;
   }
   if (!newest || *newest <= ledger.checkpoint || *newest > ledger.iteration) return;

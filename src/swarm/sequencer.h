@@ -58,6 +58,7 @@ class Sequencer {
     std::uint64_t ledger_sent = 0;
     Time orders_sent_at = Time::min();
     std::set<wire::SavedState> saved;
+    bool shared_disk = false;
   };
   struct StageOrders {
     std::uint64_t revision = 0;
@@ -77,6 +78,7 @@ class Sequencer {
 
   bool try_start();
   std::optional<wire::Plan> plan_from_checkpoint(Iteration checkpoint, bool with_leaving);
+  void remember_saved(Peer& peer, bool shared_disk, const std::vector<wire::SavedState>& states);
   bool can_load(const Peer& peer, StageId stage, Iteration checkpoint) const;
   Candidate candidate(NodeId node, const Peer& peer, StageId stage, bool listener) const;
 
@@ -95,6 +97,7 @@ class Sequencer {
   Raft& raft_;
   std::uint64_t active_term_ = 0;
   std::map<NodeId, Peer> peers_;
+  std::set<wire::SavedState> shared_saved_;  // by anybody, on the disk that several see
   // Of the running iteration; soft.
   wire::Stamp stamp_;
   std::map<PartKey, std::vector<NodeId>> holders_;

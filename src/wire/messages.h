@@ -174,6 +174,7 @@ struct Hello {
   StageId stage;                        // the stage it would like, or holds; 0 for data nodes; wishes are not promises
   bool any_stage = true;                // false: can hold only `stage`
   std::vector<SavedState> checkpoints;  // on its disk
+  bool shared_disk = false;             // it sees every stage's checkpoints, as others that say so do
 };
 // From a voter that is not the leader, or from a leader that cannot take the node.
 struct HelloReply {
@@ -251,6 +252,7 @@ struct Report {
   std::vector<std::uint64_t> tokens;
   Iteration saved;                      // newest checkpoint of this life
   std::vector<SavedState> checkpoints;  // on its disk, the newest few
+  bool shared_disk = false;             // as in Hello
   std::uint32_t forward_us = 0;         // measured
   std::vector<LinkSample> links;
   std::uint64_t repairs = 0;  // counters since the process began

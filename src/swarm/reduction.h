@@ -74,7 +74,8 @@ class Reduction {
   bool reconcile();
   void send_partials();
   void sum_ranges();
-  void give_out();
+  // Also, what `owner` owns and lacks, to it.
+  void give_out(NodeId owner = wire::kNobody);
   Duration patience() const;
   void add_piece(std::uint64_t begin, std::uint64_t end, Payload payload);
 

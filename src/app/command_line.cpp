@@ -30,7 +30,9 @@ int run_command_line(int argc, char** argv) {
 
   NodeArguments node_arguments;
   auto* node_command = app.add_subcommand("node", "Run one node of a swarm");
-  node_command->add_option("--config", node_arguments.config.file, "the run's configuration (TOML)")->required();
+  node_command->add_option("--config", node_arguments.config.file, "the run's configuration (TOML)");
+  node_command->add_option("--invitation", node_arguments.invitation,
+                           "a volunteer's way in: file from `tributary run invite`");
   node_command->add_option("--set", node_arguments.config.overrides, "override a key")->take_all();
   node_command->add_option("--runs", node_arguments.runs, "folder of all runs")->capture_default_str();
   node_command->add_option("--join", node_arguments.join, "HOST:PORT of a node of the run; may be repeated");
@@ -61,6 +63,33 @@ int run_command_line(int argc, char** argv) {
       "0.0.0.0:7000\n"
       "Ctrl-C or SIGTERM leaves politely after the iteration; twice, at once.");
   node_command->callback([&] { code = node(node_arguments); });
+
+  RunNewArguments new_arguments;
+  RunInviteArguments invite_arguments;
+  auto* run_command = app.add_subcommand("run", "Prepare a run of several machines");
+  run_command->require_subcommand(1);
+  auto* new_command = run_command->add_subcommand("new", "Make a run's folder: configuration and secret");
+  new_command->add_option("config", new_arguments.config.file, "configuration (TOML)")->required();
+  new_command->add_option("--set", new_arguments.config.overrides, "override a key")->take_all();
+  new_command->add_option("--runs", new_arguments.runs, "folder of all runs")->capture_default_str();
+  new_command->footer("Example: tributary run new examples/demo.toml --set name=ours");
+  new_command->callback([&] { code = run_new(new_arguments); });
+  auto* invite_command = run_command->add_subcommand("invite", "Write what a volunteer needs to join");
+  invite_command->add_option("run", invite_arguments.run, "folder of the run: runs/NAME")->required();
+  invite_command->add_option("--address", invite_arguments.addresses,
+                             "HOST:PORT where a node of the run can be reached");
+  invite_command->add_option("--out", invite_arguments.out, "file to write")->capture_default_str();
+  invite_command->footer("Example: tributary run invite runs/ours --address 192.0.2.1:7000");
+  invite_command->callback([&] { code = run_invite(invite_arguments); });
+
+  DoctorArguments doctor_arguments;
+  auto* doctor_command = app.add_subcommand("doctor", "Check this machine: disk, network, text, speed");
+  doctor_command->add_option("config", doctor_arguments.config.file, "a run's configuration, to check it too");
+  doctor_command->add_option("--set", doctor_arguments.config.overrides, "override a key")->take_all();
+  doctor_command->add_option("--runs", doctor_arguments.runs, "folder of all runs")->capture_default_str();
+  doctor_command->add_flag("--json", doctor_arguments.json, "print findings as JSON");
+  doctor_command->footer("Example: tributary doctor examples/small.toml");
+  doctor_command->callback([&] { code = doctor(doctor_arguments); });
 
   StatusArguments status_arguments;
   auto* status_command = app.add_subcommand("status", "Show the nodes of a run on this machine");

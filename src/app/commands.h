@@ -23,8 +23,9 @@ int train(const TrainArguments& arguments);
 struct NodeArguments {
   ConfigSources config;
   std::filesystem::path runs = "runs";
-  std::filesystem::path secret;     // empty: runs/NAME/secret
-  std::optional<std::uint64_t> id;  // given by the configuration's places; a volunteer has none
+  std::filesystem::path invitation;  // instead of config, secret and join
+  std::filesystem::path secret;      // empty: runs/NAME/secret
+  std::optional<std::uint64_t> id;   // given by the configuration's places; a volunteer has none
   bool data_node = false;
   std::uint32_t stage = 0;  // wished for; 0: wherever needed
   bool only_stage = false;  // no other stage
@@ -41,6 +42,26 @@ struct NodeArguments {
   bool json = false;
 };
 int node(const NodeArguments& arguments);
+
+struct RunNewArguments {
+  ConfigSources config;
+  std::filesystem::path runs = "runs";
+};
+int run_new(const RunNewArguments& arguments);
+
+struct RunInviteArguments {
+  std::filesystem::path run;           // runs/NAME
+  std::vector<std::string> addresses;  // empty: of the nodes known here
+  std::filesystem::path out = "invitation.json";
+};
+int run_invite(const RunInviteArguments& arguments);
+
+struct DoctorArguments {
+  ConfigSources config;  // file empty: a small model
+  std::filesystem::path runs = "runs";
+  bool json = false;
+};
+int doctor(const DoctorArguments& arguments);
 
 struct StatusArguments {
   std::filesystem::path run;  // runs/NAME

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "app/invitation.h"
 #include "app/swarm_setup.h"
 #include "base/log.h"
 #include "model/checkpoint.h"
@@ -107,7 +108,18 @@ void report_applied(const NodeArguments& arguments, const swarm::Applied& applie
 
 }  // namespace
 
-int node(const NodeArguments& arguments) {
+int node(const NodeArguments& given) {
+  auto arguments = given;
+  if (!arguments.invitation.empty()) {
+    auto invitation = read_invitation(arguments.invitation);
+    if (!invitation) return fail(invitation.error().message);
+    auto config_file = accept_invitation(*invitation, arguments.runs);
+    if (!config_file) return fail(config_file.error().message);
+    arguments.config.file = *config_file;
+    arguments.join.insert(arguments.join.end(), invitation->addresses.begin(), invitation->addresses.end());
+  } else if (arguments.config.file.empty()) {
+    return fail("say which run: --invitation FILE, or --config FILE with the run's secret", kWrongUse);
+  }
   if (arguments.with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
   Signals signals;
   auto config = load_run_config(arguments.config);

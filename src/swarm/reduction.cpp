@@ -227,6 +227,14 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
   if (running && !message.committed) {
     // Somebody misses ranges that this node may have given out before: once more.
     std::erase_if(given_, [&](const auto& entry) { return entry.second == from; });
+    // ... or it has inherited a range whose former owner had given it out already.
+    const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+    for (const auto& share : orders_.shares) {
+      const auto piece = pieces_.find(share.begin);
+      if (share.owner != from || piece == pieces_.end()) continue;
+      context_.send(from, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
+                    piece->second.payload);
+    }
     return advance();
   }
   const auto* pieces = kept != kept_.end() ? &kept->second : running && complete_ ? &pieces_ : nullptr;
@@ -253,9 +261,14 @@ void Reduction::tick() {
   ++context_.counters.retries;
   partials_sent_.clear();
   std::set<NodeId> owners;
-  for (const auto& share : orders_.shares)
-    if (!pieces_.contains(share.begin) && context_.reachable(share.owner)) owners.insert(share.owner);
+  for (const auto& share : orders_.shares) {
+    if (pieces_.contains(share.begin)) continue;
+    owners.insert(share.owner);
+    // Those who have the range already send no partial sums of it; one of them may give it back.
+    if (share.owner == context_.options.self) owners.insert(orders_.receivers.begin(), orders_.receivers.end());
+  }
   owners.erase(context_.options.self);
+  std::erase_if(owners, [&](NodeId owner) { return !context_.reachable(owner); });
   for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_, false});
   advance();
 }

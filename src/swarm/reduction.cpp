@@ -166,14 +166,13 @@ void Reduction::sum_ranges() {
 }
 
 // What this node owns and has complete goes to every receiver, once.
-void Reduction::give_out(NodeId owner) {
+void Reduction::give_out() {
   const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
   for (const auto& share : orders_.shares) {
-    if (share.owner != context_.options.self && share.owner != owner) continue;
+    if (share.owner != context_.options.self) continue;
     const auto piece = pieces_.find(share.begin);
     if (piece == pieces_.end()) continue;
     for (const auto receiver : orders_.receivers) {
-      if (share.owner != context_.options.self && receiver != owner) continue;
       if (receiver == context_.options.self || !context_.reachable(receiver)) continue;
       if (!given_.insert({share.begin, receiver}).second) continue;
       context_.send(receiver, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
@@ -228,7 +227,14 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
   if (running && !message.committed) {
     // Somebody misses ranges that this node may have given out before: once more.
     std::erase_if(given_, [&](const auto& entry) { return entry.second == from; });
-    give_out(from);
+    // ... or it has inherited a range whose former owner had given it out already.
+    const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+    for (const auto& share : orders_.shares) {
+      const auto piece = pieces_.find(share.begin);
+      if (share.owner != from || piece == pieces_.end()) continue;
+      context_.send(from, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
+                    piece->second.payload);
+    }
     return advance();
   }
   const auto* pieces = kept != kept_.end() ? &kept->second : running && complete_ ? &pieces_ : nullptr;
@@ -255,12 +261,14 @@ void Reduction::tick() {
   ++context_.counters.retries;
   partials_sent_.clear();
   std::set<NodeId> owners;
-  for (const auto& share : orders_.shares)
-    if (!pieces_.contains(share.begin) && context_.reachable(share.owner)) owners.insert(share.owner);
-  // An owner appointed late may be the only one without the range: then the others have it.
-  if (owners.erase(context_.options.self) > 0)
-    for (const auto receiver : orders_.receivers)
-      if (receiver != context_.options.self && context_.reachable(receiver)) owners.insert(receiver);
+  for (const auto& share : orders_.shares) {
+    if (pieces_.contains(share.begin)) continue;
+    owners.insert(share.owner);
+    // Those who have the range already send no partial sums of it; one of them may give it back.
+    if (share.owner == context_.options.self) owners.insert(orders_.receivers.begin(), orders_.receivers.end());
+  }
+  owners.erase(context_.options.self);
+  std::erase_if(owners, [&](NodeId owner) { return !context_.reachable(owner); });
   for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_, false});
   advance();
 }

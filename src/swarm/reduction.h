@@ -74,8 +74,7 @@ class Reduction {
   bool reconcile();
   void send_partials();
   void sum_ranges();
-  // Also, what `owner` owns and lacks, to it.
-  void give_out(NodeId owner = wire::kNobody);
+  void give_out();
   Duration patience() const;
   void add_piece(std::uint64_t begin, std::uint64_t end, Payload payload);
 

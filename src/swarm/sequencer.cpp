@@ -16,6 +16,8 @@ void Sequencer::activate() {
   context_.leader = context_.options.self;
   context_.term = raft_.term();
   stamp_ = {};
+  excluded_ = raft_.ledger().excluded.size();
+  excluded_index_ = raft_.ledger().index;
   orders_.clear();
   for (auto& [node, peer] : peers_) {
     peer.silent_since = kNever;
@@ -112,6 +114,11 @@ const wire::Report* Sequencer::current_report(const wire::Member& member) const 
   return report && report->stamp == stamp_ && report->incarnation == member.incarnation ? &*report : nullptr;
 }
 
+const wire::Report* Sequencer::settled_report(const wire::Member& member) const {
+  const auto* report = current_report(member);
+  return report && report->ledger_index >= excluded_index_ ? report : nullptr;
+}
+
 std::vector<const wire::Member*> Sequencer::members(StageId stage, bool listeners) const {
   std::vector<const wire::Member*> out;
   for (const auto& member : raft_.ledger().plan.members)
@@ -131,6 +138,10 @@ void Sequencer::evaluate() {
     uncovered_since_.clear();
     orders_.clear();
     for (auto& [node, peer] : peers_) peer.orders_sent_at = Time::min();
+  }
+  if (ledger.excluded.size() != excluded_) {
+    excluded_ = ledger.excluded.size();
+    excluded_index_ = ledger.index;
   }
   spread_ledger();
   complete_checkpoints();
@@ -453,7 +464,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
       continue;
     }
     for (const auto* member : members(stage, false)) {
-      const auto* report = current_report(*member);
+      const auto* report = settled_report(*member);
       if (report && std::find(report->shares_done.begin(), report->shares_done.end(), i) != report->shares_done.end()) {
         share.owner = member->node;
         break;
@@ -535,7 +546,7 @@ bool Sequencer::try_commit() {
     std::map<std::uint64_t, std::vector<NodeId>> by_hash;
     double squares = 0;
     for (const auto* member : members(stage, false)) {
-      const auto* report = current_report(*member);
+      const auto* report = settled_report(*member);
       if (!report || !report->result_complete) {
         waiting_for_ = "stage " + std::to_string(s) + ": node " + to_string(member->node);
         return false;

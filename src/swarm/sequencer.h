@@ -72,6 +72,8 @@ class Sequencer {
   bool live(const wire::Member& member) const;
   bool live(NodeId node) const;
   const wire::Report* current_report(const wire::Member& member) const;
+  // ... whose sums are of the set that counts now: its sender knew all that is excluded.
+  const wire::Report* settled_report(const wire::Member& member) const;
   std::vector<const wire::Member*> members(StageId stage, bool listeners) const;
   void spread_ledger();
   void tell_expired(NodeId node, const Peer& peer);
@@ -100,6 +102,8 @@ class Sequencer {
   std::set<wire::SavedState> shared_saved_;  // by anybody, on the disk that several see
   // Of the running iteration; soft.
   wire::Stamp stamp_;
+  std::size_t excluded_ = 0;          // microbatches ...
+  std::uint64_t excluded_index_ = 0;  // ... and the log's index at which that was seen
   std::map<PartKey, std::vector<NodeId>> holders_;
   std::map<MicrobatchId, const std::vector<NodeId>*> hops_;
   std::map<PartKey, NodeId> assigned_;

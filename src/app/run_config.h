@@ -56,13 +56,13 @@ struct SwarmSection {
   std::uint32_t stages = 0;           // 0: as many as relays has entries, or 1
   std::vector<std::uint32_t> blocks;  // per stage; empty: evenly
   std::uint32_t data_nodes = 1;
-  std::vector<std::uint32_t> relays;  // replicas of each stage; empty: one process does it all
-  std::string wire = "bf16";          // bf16 | fp32
-  std::string router = "gwtf";        // gwtf | swarm | optimal
-  std::uint32_t voters = 1;           // 1, 3 or 5
-  std::vector<double> slow;           // per relay: factors on its compute time
-  std::uint32_t slots = 4;            // microbatches that a relay holds between forward and backward
-  double restart_after_s = 3;         // a node that died is started again after so long; below 0: never
+  std::vector<std::uint32_t> relays;       // replicas of each stage; empty: one process does it all
+  std::string wire = "bf16";               // bf16 | fp32
+  std::string router = "earliest-finish";  // or gwtf | swarm | optimal: how microbatches get their paths
+  std::uint32_t voters = 1;                // 1, 3 or 5
+  std::vector<double> slow;                // per relay: factors on its compute time
+  std::uint32_t slots = 4;                 // microbatches that a relay holds between forward and backward
+  double restart_after_s = 3;              // a node that died is started again after so long; below 0: never
 };
 
 struct NetworkSection {

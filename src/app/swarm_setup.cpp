@@ -38,6 +38,7 @@ swarm::RunOptions run_options(const Workload& work) {
   run.replicas_at_start =
       static_cast<std::uint16_t>(relays.empty() ? 1 : *std::min_element(relays.begin(), relays.end()));
   run.wait_at_start = seconds(20);
+  run.router = config.swarm.router;
   run.step = config.step();
   run.hash = mix64(checksum64(resume_fingerprint(config)), work.tokenizer->hash());
   return run;

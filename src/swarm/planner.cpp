@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/random.h"
+#include "flow/router.h"
+
 namespace tributary::swarm {
 namespace {
 
@@ -14,11 +17,72 @@ Duration one_way(const Candidate& from, NodeId to) {
   return at == from.round_trip.end() ? milliseconds(1) : at->second / 2;
 }
 
+using Stages = std::vector<std::vector<const Candidate*>>;
+
+// A relay's work so far is the time until it is free for one more forward and backward.
+std::vector<NodeId> earliest_finish(const Stages& stages, const Candidate& data_node,
+                                    std::map<NodeId, Duration>& busy) {
+  std::vector<NodeId> path = {data_node.member.node};
+  const Candidate* at = &data_node;
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    const Candidate* best = nullptr;
+    Duration best_finish{};
+    for (const auto* relay : stages[s]) {
+      const auto finish = busy[relay->member.node] + 3 * compute_time(*relay) + 2 * one_way(*at, relay->member.node);
+      if (!best || finish < best_finish) {
+        best = relay;
+        best_finish = finish;
+      }
+    }
+    busy[best->member.node] += 3 * compute_time(*best);
+    path.push_back(best->member.node);
+    at = best;
+  }
+  path.push_back(data_node.member.node);
+  return path;
+}
+
+// The flows of run.router, by data node; none if it is not a flow::Router or cannot serve this network.
+std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, const Stages& stages) {
+  if (run.router == "earliest-finish") return {};
+  const auto router = flow::make_router(run.router);
+  if (!router) return {};
+  flow::Network network;
+  std::vector<const Candidate*> nodes;
+  std::vector<std::vector<std::uint32_t>> ids(stages.size());
+  const auto share = (run.microbatches + stages[0].size() - 1) / stages[0].size();
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    for (const auto* candidate : stages[s]) {
+      ids[s].push_back(static_cast<std::uint32_t>(nodes.size()));
+      nodes.push_back(candidate);
+      network.capacity.push_back(static_cast<std::int32_t>(s == 0 ? share : candidate->member.slots));
+    }
+  network.data_nodes = ids[0];
+  network.stages.assign(ids.begin() + 1, ids.end());
+  network.links.resize(nodes.size());
+  for (std::size_t s = 0; s < ids.size(); ++s)
+    for (const auto from : ids[s])
+      for (const auto to : ids[(s + 1) % ids.size()]) {
+        const auto compute = (compute_time(*nodes[from]) + compute_time(*nodes[to])) / 2;
+        const auto cost = (compute + 2 * one_way(*nodes[from], nodes[to]->member.node)).count() / 1000;
+        network.links[from].push_back({to, std::clamp<flow::Cost>(cost, 0, flow::kMaxCost)});
+      }
+  const auto solution = (*router)->solve(network, mix64(network.size(), run.microbatches));
+  if (!solution) return {};
+  std::map<NodeId, std::vector<std::vector<NodeId>>> flows;
+  for (const auto& indices : solution->flows) {
+    std::vector<NodeId> path;
+    for (const auto index : indices) path.push_back(nodes[index.value()]->member.node);
+    flows[path.front()].push_back(std::move(path));
+  }
+  return flows;
+}
+
 }  // namespace
 
 wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates) {
   wire::Plan plan;
-  std::vector<std::vector<const Candidate*>> stages(run.stages + 1);
+  Stages stages(run.stages + 1);
   for (const auto& candidate : candidates) {
     plan.members.push_back(candidate.member);
     if (!candidate.member.listener) stages[candidate.member.stage.value()].push_back(&candidate);
@@ -38,28 +102,14 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
   // More in flight than slots: inputs wait where they are needed next (headroom.md: 5 more is enough).
   plan.in_flight = static_cast<std::uint16_t>(std::min<std::size_t>(0xffff, thinnest / stages[0].size() + 5));
 
-  // Earliest finish: a relay's work so far is the time until it is free for one more forward and backward.
+  auto flows = route(run, stages);
   std::map<NodeId, Duration> busy;
+  std::map<NodeId, std::size_t> turn;
   for (std::uint32_t m = 0; m < run.microbatches; ++m) {
-    const auto* data_node = stages[0][m % stages[0].size()];
-    std::vector<NodeId> path = {data_node->member.node};
-    const Candidate* at = data_node;
-    for (std::size_t s = 1; s < stages.size(); ++s) {
-      const Candidate* best = nullptr;
-      Duration best_finish{};
-      for (const auto* relay : stages[s]) {
-        const auto finish = busy[relay->member.node] + 3 * compute_time(*relay) + 2 * one_way(*at, relay->member.node);
-        if (!best || finish < best_finish) {
-          best = relay;
-          best_finish = finish;
-        }
-      }
-      busy[best->member.node] += 3 * compute_time(*best);
-      path.push_back(best->member.node);
-      at = best;
-    }
-    path.push_back(data_node->member.node);
-    plan.paths.push_back(std::move(path));
+    const auto& data_node = *stages[0][m % stages[0].size()];
+    const auto& own = flows[data_node.member.node];
+    plan.paths.push_back(own.empty() ? earliest_finish(stages, data_node, busy)
+                                     : own[turn[data_node.member.node]++ % own.size()]);
   }
   return plan;
 }

@@ -15,8 +15,11 @@ struct Candidate {
   std::map<NodeId, Duration> round_trip;  // to its neighbours, where measured
 };
 
-// Paths for all microbatches over the members that are no listeners: each goes where it is expected to finish first, by
-// measured compute times and link delays. Requires a usable member in every stage. Members come back ordered by node.
+// Paths for all microbatches over the members that are no listeners, by measured compute times and link delays, as
+// run.router says: "earliest-finish" sends each where it is expected to finish first; a flow::Router finds flows within
+// the relays' slots at the least sum of link costs d(i,j) = (c_i + c_j)/2 + round trip (gwtf.md), which the
+// microbatches take in turn. What a router does not serve (`optimal` with several data nodes) falls back to the former.
+// Requires a usable member in every stage. Members come back ordered by node.
 wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates);
 
 // The stage where one more relay helps most: the one whose members do the fewest microbatches per second.

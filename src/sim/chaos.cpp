@@ -148,8 +148,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   if (options.log) {
     world.on_applied = [&world, check = world.on_applied](NodeId id, const swarm::Applied& applied) {
       check(id, applied);
-      std::printf("%9.4f s  commit    iteration %llu at node %u stage %u\n",
-                  to_seconds(world.now().time_since_epoch()),
+      std::printf("%9.4f s  commit    iteration %llu at node %u stage %u\n", to_seconds(world.now().time_since_epoch()),
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
     };
   }
@@ -157,6 +156,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   for (const auto& spec : swarm.nodes)
     world.at(Time(seconds(0.3 * random.uniform())), [&world, &spec] { world.start(spec); });
   Faults faults(world, swarm, {options.faults, options.log});
+  world.on_send = [&faults](NodeId from, NodeId, const wire::Message& message) { faults.sent(from, message); };
   world.on_exit = [&faults](NodeId id, const swarm::Exit& exit) { faults.ended(id, exit); };
 
   ChaosResult result;
@@ -172,6 +172,8 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   return result;
 }
 
-std::string replay_command(std::uint64_t seed) { return "tributary sim chaos --seed " + std::to_string(seed) + " --log"; }
+std::string replay_command(std::uint64_t seed) {
+  return "tributary sim chaos --seed " + std::to_string(seed) + " --log";
+}
 
 }  // namespace tributary::sim

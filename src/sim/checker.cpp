@@ -62,7 +62,8 @@ void Checker::check_bounds(NodeId id, const swarm::Node& node) {
   const auto kept = node.pipeline().kept_bytes();
   if (kept > options_.most_kept_bytes) broken(id, "more payloads kept than one iteration has");
   const bool idle = node.phase() == Phase::kOutside || node.phase() == Phase::kFinishing;
-  if (idle && (kept != 0 || node.pipeline().slots_used() != 0)) broken(id, "payloads or slots kept after the iteration");
+  if (idle && (kept != 0 || node.pipeline().slots_used() != 0))
+    broken(id, "payloads or slots kept after the iteration");
   if (node.early_messages() > swarm::Node::kMostEarly) broken(id, "more early messages than the bound");
 }
 

@@ -304,8 +304,8 @@ struct Gathered {
   std::uint64_t end = 0;
   std::uint64_t set_hash = 0;
 };
-// Asks for ranges of a result: all of the committed one, or of the running iteration those that the receiver owns, or has
-// and the asker owns.
+// Asks for ranges of a result: all of the committed one, or of the running iteration those that the receiver owns, or
+// has and the asker owns.
 struct WantResult {
   Stamp stamp;
   StageId stage;

@@ -156,6 +156,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   for (const auto& spec : swarm.nodes)
     world.at(Time(seconds(0.3 * random.uniform())), [&world, &spec] { world.start(spec); });
   Faults faults(world, swarm, {options.faults, options.log});
+  world.on_send = [&faults](NodeId from, NodeId, const wire::Message& message) { faults.sent(from, message); };
   world.on_exit = [&faults](NodeId id, const swarm::Exit& exit) { faults.ended(id, exit); };
 
   ChaosResult result;

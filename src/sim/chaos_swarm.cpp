@@ -65,7 +65,7 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations) {
   swarm.horizon = seconds(static_cast<double>(random.between(3, 12)));
   swarm.fault_rate = 0.1 + 2 * random.uniform();
   swarm.poison = random.chance(0.25) ? 0.03 : 0;
-  swarm.rounding = random.chance(0.2);
+  swarm.rounding = random.chance(0.35);
   return swarm;
 }
 

@@ -2,8 +2,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <type_traits>
+#include <variant>
 
 namespace tributary::sim {
+namespace {
+
+// A message kind's place in wire::Body.
+template <class T>
+constexpr std::size_t kKind = [] {
+  std::size_t index = 0;
+  [&]<class... Ts>(std::type_identity<std::variant<Ts...>>) {
+    (void)((std::is_same_v<T, Ts> || (++index, false)) || ...);
+  }(std::type_identity<wire::Body>{});
+  return index;
+}();
+
+}  // namespace
 
 Faults::Faults(World& world, const ChaosSwarm& swarm, FaultOptions options)
     : world_(world), swarm_(swarm), options_(options), random_(mix64(swarm.seed, 0x6661756c74)) {
@@ -82,13 +98,23 @@ void Faults::leave(NodeId id) {
   world_.ask_to_leave(id);
 }
 
+// Crashes at the points of the protocol where a death hurts, rather than at any time.
+void Faults::sent(NodeId from, const wire::Message& message) {
+  if (ambush_ != message.body.index() || world_.now() >= Time(swarm_.horizon)) return;
+  ambush_.reset();
+  // Before it is on the wire, or after; perhaps in the middle of several.
+  world_.at(world_.now() + Duration(random_.between(0, 3'000'000)), [this, from] {
+    if (world_.running(from)) crash(from);
+  });
+}
+
 void Faults::strike() {
   const auto ids = world_.nodes();
   if (ids.empty()) return;
   const auto id = random_.pick(ids);
   const auto leader =
       std::find_if(ids.begin(), ids.end(), [this](NodeId node) { return world_.node(node)->leading(); });
-  const auto draw = random_.below(24);
+  const auto draw = random_.below(28);
   if (draw < 9) return crash(id);
   if (draw < 12) {  // two at once, often neighbours in the pipeline
     crash(id);
@@ -101,8 +127,16 @@ void Faults::strike() {
   if (draw < 18) return split(ids);
   if (draw < 20) return leave(id);
   if (draw < 21) return crash_stage(id);
+  if (draw < 25) {
+    static constexpr std::size_t kKinds[] = {kKind<wire::Forward>,  kKind<wire::Backward>,  kKind<wire::Partial>,
+                                             kKind<wire::Gathered>, kKind<wire::Gathered>,  kKind<wire::Gathered>,
+                                             kKind<wire::Orders>,   kKind<wire::Report>,    kKind<wire::AppendRequest>,
+                                             kKind<wire::Want>,     kKind<wire::StateChunk>};
+    ambush_ = kKinds[random_.below(std::size(kKinds))];
+    return;
+  }
   if (leader == ids.end()) return;
-  if (draw < 23) return crash(*leader);
+  if (draw < 27) return crash(*leader);
   say("halt", *leader);
   world_.ask_to_halt(*leader);
 }

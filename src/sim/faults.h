@@ -2,6 +2,7 @@
 // ends at the swarm's horizon: then all links heal, and everybody who can comes back.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/chaos_swarm.h"
@@ -22,6 +23,8 @@ class Faults {
   Faults& operator=(const Faults&) = delete;
 
   std::uint64_t crashes() const { return crashes_; }
+  // To be called when a message is sent: somebody may wait in ambush for it.
+  void sent(NodeId from, const wire::Message& message);
   // To be called when a process has ended by itself: a paused run is resumed by somebody.
   void ended(NodeId id, const swarm::Exit& exit);
 
@@ -44,6 +47,7 @@ class Faults {
   const FaultOptions options_;
   Random random_;
   std::uint64_t crashes_ = 0;
+  std::optional<std::size_t> ambush_;  // the next to send a message of that kind dies of it
 };
 
 }  // namespace tributary::sim

@@ -10,8 +10,9 @@ Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, Pl
   context_.now = now;
   const auto& voters = options.run.voters;
   if (std::find(voters.begin(), voters.end(), options.self) != voters.end()) {
-    raft_.emplace(RaftOptions{.self = options.self, .voters = voters}, log,
-                  Random(mix64(options.seed, options.self.value())), now);
+    RaftOptions raft{.self = options.self, .voters = voters};
+    raft.commit_alone = bugs.apply_before_commit;
+    raft_.emplace(raft, log, Random(mix64(options.seed, options.self.value())), now);
     sequencer_.emplace(context_, *raft_);
     sequencer_->deliver = [this](NodeId to, wire::Body body) { deliver(to, std::move(body)); };
   }

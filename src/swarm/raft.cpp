@@ -231,7 +231,7 @@ void Raft::advance_commit(Time now) {
   std::vector<std::uint64_t> matches = {std::min(stored_index_, last_index())};
   for (const auto& [voter, peer] : peers_) matches.push_back(peer.match);
   std::sort(matches.begin(), matches.end(), std::greater<>());
-  const auto index = matches[majority() - 1];
+  const auto index = options_.commit_alone ? std::min(stored_index_, last_index()) : matches[majority() - 1];
   if (index <= ledger_.index || term_at(index) != term_) return;
   commit_to(index);
   for (const auto& [voter, peer] : peers_) replicate(now, voter, true);

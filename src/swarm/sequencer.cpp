@@ -358,7 +358,13 @@ void Sequencer::assign(PartKey key) {
   NodeId best = wire::kNobody;
   for (const auto& [candidate, count] : load)
     if (best == wire::kNobody || count < load[best]) best = candidate;
-  if (best != wire::kNobody) assigned_[key] = best;
+  if (best == wire::kNobody) return;
+  assigned_[key] = best;
+  // What it needs from a neighbour is lost too.
+  for (const int step : {-1, 1}) {
+    const PartKey beside{PartId(static_cast<std::uint16_t>(key.first.value() + step)), key.second};
+    if (assigned_.contains(beside) && !holders_.contains(beside)) ++context_.counters.deep_replays;
+  }
 }
 
 // Contributions whose maker is gone: the part's survivors make them again.

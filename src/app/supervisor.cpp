@@ -177,13 +177,14 @@ class Supervisor {
       std::vector<pollfd> polled;
       for (auto& [id, member] : members_)
         if (member.child && member.child->output() >= 0) polled.push_back({member.child->output(), POLLIN, 0});
-      ::poll(polled.data(), polled.size(), 100);
+      ::poll(polled.data(), polled.size(), next_strike_ms());
       for (auto& [id, member] : members_) {
         if (!member.child) continue;
         for (const auto& line : member.child->read_lines())
           if (auto heard = hear(line); !heard) return heard;
       }
       if (auto reaped = reap(); !reaped) return reaped;
+      strike();
       if (interrupted() && !halting_) {
         halting_ = true;
         for (auto& [id, member] : members_)
@@ -272,7 +273,9 @@ class Supervisor {
 
   Result<void> hear(const std::string& text) {
     const auto object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object() || object.value("event", "") != "applied") return {};
+    if (!object.is_object()) return {};
+    if (object.value("event", "") == "repaired") survival_.repaired();
+    if (object.value("event", "") != "applied") return {};
     const std::pair<std::uint64_t, std::uint64_t> at{object["epoch"], object["iteration"]};
     if (seen_ && at <= *seen_) return {};
     const bool rewound = seen_ && at.first > seen_->first && at.second < done_;
@@ -315,8 +318,9 @@ class Supervisor {
       note({{"event", "recovery"},
             {"node", death.node},
             {"died_after", death.iteration},
-            {"seconds", death.recovery_s()}});
-    strike(done_);
+            {"repaired_after_s", death.repaired_s ? nlohmann::json(*death.repaired_s) : nlohmann::json()},
+            {"lost_s", death.lost_s()}});
+    schedule_strikes(done_);
     const auto every = config_.training.checkpoint_every;
     if (every > 0 && done_ % every == 0) model::prune_checkpoints(folder_.checkpoints(), kKeptCheckpoints);
     return {};
@@ -352,29 +356,46 @@ class Supervisor {
     return out;
   }
 
-  // The churn schedule: events of an iteration strike when the one before is done.
-  void strike(std::uint64_t iteration) {
-    for (const auto& event : config_.churn) {
-      if (event.iteration != iteration) continue;
-      for (auto& [id, member] : members_) {
-        if (member.place.data_node || member.place.stage.value() != event.stage ||
-            member.place.replica != event.replica)
-          continue;
-        progress_.say("churn: " + event.action + " " + name_of(member.place));
-        if (event.action == "restart" && !member.child) {
-          member.restart_at = Clock::now();
-        } else if (!member.child) {
-          continue;
-        } else if (event.action == "kill" || event.action == "restart") {
-          member.meant = true;
-          if (event.action == "restart") member.restart_at = Clock::now();
-          member.child->signal(SIGKILL);
-        } else if (event.action == "leave") {
-          member.meant = true;
-          member.child->signal(SIGTERM);
-        } else {
-          member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
-        }
+  // The churn schedule: events of an iteration strike in its middle, by the usual duration, where most is lost.
+  void schedule_strikes(std::uint64_t iteration) {
+    const auto middle =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(0.5 * mean_s_));
+    for (const auto& event : config_.churn)
+      if (event.iteration == iteration) strikes_.emplace_back(middle, event);
+  }
+
+  int next_strike_ms() const {
+    auto wait = std::chrono::milliseconds(100);
+    for (const auto& [when, event] : strikes_)
+      wait = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(when - Clock::now()), {}, wait);
+    return static_cast<int>(wait.count());
+  }
+
+  void strike() {
+    const auto now = Clock::now();
+    for (const auto& [when, event] : strikes_)
+      if (when <= now) strike(event);
+    std::erase_if(strikes_, [&](const auto& entry) { return entry.first <= now; });
+  }
+
+  void strike(const ChurnEvent& event) {
+    for (auto& [id, member] : members_) {
+      if (member.place.data_node || member.place.stage.value() != event.stage || member.place.replica != event.replica)
+        continue;
+      progress_.say("churn: " + event.action + " " + name_of(member.place));
+      if (event.action == "restart" && !member.child) {
+        member.restart_at = Clock::now();
+      } else if (!member.child) {
+        continue;
+      } else if (event.action == "kill" || event.action == "restart") {
+        member.meant = true;
+        if (event.action == "restart") member.restart_at = Clock::now();
+        member.child->signal(SIGKILL);
+      } else if (event.action == "leave") {
+        member.meant = true;
+        member.child->signal(SIGTERM);
+      } else {
+        member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
       }
     }
   }
@@ -398,8 +419,7 @@ class Supervisor {
                   static_cast<unsigned long long>(swarm.repairs), static_cast<unsigned long long>(swarm.replays),
                   static_cast<unsigned long long>(parts));
     row("done again", text);
-    const auto recoveries = survival_.describe_recoveries();
-    row("recovery", recoveries.empty() ? "" : recoveries + " (longest iteration after each death, less the usual)");
+    row("recovery", survival_.describe_recoveries());
   }
 
   const TrainArguments& arguments_;
@@ -415,6 +435,7 @@ class Supervisor {
   std::uint64_t done_ = 0;
   std::uint64_t tokens_ = 0;
   Survival survival_;
+  std::vector<std::pair<Clock::time_point, ChurnEvent>> strikes_;
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;

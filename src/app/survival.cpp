@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace tributary::app {
@@ -14,7 +15,20 @@ constexpr std::size_t kNamedDeaths = 8;
 }  // namespace
 
 void Survival::died(std::uint32_t node, std::string name, std::uint64_t iteration, double usual_s) {
-  deaths_.push_back({.node = node, .name = std::move(name), .iteration = iteration, .usual_s = usual_s});
+  Death death;
+  death.node = node;
+  death.name = std::move(name);
+  death.iteration = iteration;
+  death.at = std::chrono::steady_clock::now();
+  death.usual_s = usual_s;
+  deaths_.push_back(std::move(death));
+}
+
+void Survival::repaired() {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& death : deaths_)
+    if (death.watched == 0 && !death.repaired_s)
+      death.repaired_s = std::chrono::duration<double>(now - death.at).count();
 }
 
 std::vector<Death> Survival::stepped(double took_s) {
@@ -37,14 +51,20 @@ std::string Survival::describe_deaths() const {
 }
 
 std::string Survival::describe_recoveries() const {
-  std::string text;
-  for (const auto& death : deaths_) {
-    if (!death.measured) continue;
-    char figure[32];
-    std::snprintf(figure, sizeof figure, "%s%.2f s", text.empty() ? "" : ", ", death.recovery_s());
-    text += figure;
-  }
-  return text;
+  const auto list = [&](const auto& figure_of) {
+    std::string text;
+    for (const auto& death : deaths_) {
+      const std::optional<double> seconds = figure_of(death);
+      char figure[32] = "nothing in hand";
+      if (seconds) std::snprintf(figure, sizeof figure, "%.2f s", *seconds);
+      text += (text.empty() ? "" : ", ") + std::string(figure);
+    }
+    return text;
+  };
+  if (deaths_.empty()) return {};
+  return list([](const Death& death) { return death.repaired_s; }) +
+         " until led round the dead; iterations longer by " +
+         list([](const Death& death) { return std::optional(death.lost_s()); });
 }
 
 std::string blocks(const std::vector<double>& values) {

@@ -185,6 +185,11 @@ int node(const NodeArguments& given) {
     if (!made) return made.error();
     return std::unique_ptr<swarm::Compute>(std::move(*made));
   };
+  if (arguments.json)
+    options.on_repaired = [] {
+      std::printf("{\"event\":\"repaired\"}\n");
+      std::fflush(stdout);
+    };
   options.on_applied = [&](const swarm::Applied& applied) { report_applied(arguments, applied); };
 
   node::Process process(std::move(options));

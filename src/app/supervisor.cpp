@@ -13,6 +13,7 @@
 #include "app/interrupt.h"
 #include "app/progress.h"
 #include "app/run_end.h"
+#include "app/survival.h"
 #include "app/swarm_setup.h"
 #include "model/checkpoint.h"
 #include "net/identity.h"
@@ -74,6 +75,7 @@ class Supervisor {
     bool meant = false;     // its end was asked for
     bool finished = false;  // ended well
     std::uint32_t starts = 0;
+    std::uint64_t repairs = 0, replays = 0, bytes_in = 0, bytes_out = 0;  // of its earlier lives
   };
 
   std::string relays_by_stage() const {
@@ -175,13 +177,14 @@ class Supervisor {
       std::vector<pollfd> polled;
       for (auto& [id, member] : members_)
         if (member.child && member.child->output() >= 0) polled.push_back({member.child->output(), POLLIN, 0});
-      ::poll(polled.data(), polled.size(), 100);
+      ::poll(polled.data(), polled.size(), next_strike_ms());
       for (auto& [id, member] : members_) {
         if (!member.child) continue;
         for (const auto& line : member.child->read_lines())
           if (auto heard = hear(line); !heard) return heard;
       }
       if (auto reaped = reap(); !reaped) return reaped;
+      strike();
       if (interrupted() && !halting_) {
         halting_ = true;
         for (auto& [id, member] : members_)
@@ -198,9 +201,34 @@ class Supervisor {
       for (auto& [id, member] : members_)
         if (member.restart_at && Clock::now() >= *member.restart_at && !halting_) {
           progress_.say(name_of(member.place) + " starts again");
+          survival_.came_back();
+          note({{"event", "start"}, {"node", id.value()}, {"stage", member.place.stage.value()}});
+          keep_counts(member);
           if (auto started = start(Place(member.place)); !started) return started;
         }
     }
+  }
+
+  // A line of the metrics about the swarm itself, at the iteration that is being worked on.
+  void note(nlohmann::ordered_json event) {
+    event["iteration"] = done_;
+    (void)folder_.write_metrics(event.dump());
+  }
+
+  // A new process counts from 0 again: what the last one had counted is kept here.
+  void keep_counts(Member& member) {
+    const auto file = node::status_path(node_folder(folder_.path(), member.place.id));
+    if (const auto text = text::read_file(file, kMostStatusBytes)) {
+      const auto object = nlohmann::json::parse(*text, nullptr, false);
+      if (object.is_object()) {
+        member.repairs += object.value("repairs", std::uint64_t{0});
+        member.replays += object.value("replays", std::uint64_t{0});
+        member.bytes_in += object.value("bytes_in", std::uint64_t{0});
+        member.bytes_out += object.value("bytes_out", std::uint64_t{0});
+      }
+    }
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
   }
 
   // Once the run is over and the voters are gone, nobody can tell those that came back late: they are sent home.
@@ -226,9 +254,11 @@ class Supervisor {
         if (auto heard = hear(line); !heard) return heard;
       member.child.reset();
       member.finished = *code == 0;
-      over_ = over_ || (member.finished && !member.meant);
+      // A node that was asked to leave ends well too; the run goes on without it.
+      over_ = over_ || (member.finished && (halting_ || done_ >= config_.training.iterations));
       if (member.finished) continue;
-      ++deaths_;
+      survival_.died(id.value(), name_of(member.place), done_, mean_s_);
+      note({{"event", "death"}, {"node", id.value()}, {"stage", member.place.stage.value()}});
       if (!member.meant) progress_.say(end_of(member.place, *code));
       if (member.starts == 1 && *code < 128 && done_ == 0) return Error{end_of(member.place, *code)};
       if (config_.swarm.restart_after_s >= 0 && !(member.meant && !member.restart_at))
@@ -243,7 +273,9 @@ class Supervisor {
 
   Result<void> hear(const std::string& text) {
     const auto object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object() || object.value("event", "") != "applied") return {};
+    if (!object.is_object()) return {};
+    if (object.value("event", "") == "repaired") survival_.repaired();
+    if (object.value("event", "") != "applied") return {};
     const std::pair<std::uint64_t, std::uint64_t> at{object["epoch"], object["iteration"]};
     if (seen_ && at <= *seen_) return {};
     const bool rewound = seen_ && at.first > seen_->first && at.second < done_;
@@ -271,7 +303,7 @@ class Supervisor {
                                    {"gradient_norm", object["gradient_norm"]},
                                    {"excluded", object["excluded"]},
                                    {"live_nodes", swarm.live},
-                                   {"deaths", deaths_},
+                                   {"deaths", survival_.deaths().size()},
                                    {"repairs", swarm.repairs},
                                    {"replays", swarm.replays},
                                    {"bytes_in", swarm.bytes_in},
@@ -282,7 +314,13 @@ class Supervisor {
                   static_cast<unsigned long long>(swarm.repairs + swarm.replays));
     progress_.update({done_, config_.training.iterations, object["loss"], mean_s_ > 0 ? tokens / mean_s_ : 0,
                       mean_s_ * static_cast<double>(config_.training.iterations - done_), extra});
-    strike(done_);
+    for (const auto& death : survival_.stepped(took))
+      note({{"event", "recovery"},
+            {"node", death.node},
+            {"died_after", death.iteration},
+            {"repaired_after_s", death.repaired_s ? nlohmann::json(*death.repaired_s) : nlohmann::json()},
+            {"lost_s", death.lost_s()}});
+    schedule_strikes(done_);
     const auto every = config_.training.checkpoint_every;
     if (every > 0 && done_ % every == 0) model::prune_checkpoints(folder_.checkpoints(), kKeptCheckpoints);
     return {};
@@ -302,6 +340,10 @@ class Supervisor {
         ++out.live;
         ++live[member.place.stage.value()];
       }
+      out.repairs += member.repairs;
+      out.replays += member.replays;
+      out.bytes_in += member.bytes_in;
+      out.bytes_out += member.bytes_out;
       if (!text) continue;
       const auto object = nlohmann::json::parse(*text, nullptr, false);
       if (!object.is_object()) continue;
@@ -314,59 +356,70 @@ class Supervisor {
     return out;
   }
 
-  // The churn schedule: events of an iteration strike when the one before is done.
-  void strike(std::uint64_t iteration) {
-    for (const auto& event : config_.churn) {
-      if (event.iteration != iteration) continue;
-      for (auto& [id, member] : members_) {
-        if (member.place.data_node || member.place.stage.value() != event.stage ||
-            member.place.replica != event.replica)
-          continue;
-        progress_.say("churn: " + event.action + " " + name_of(member.place));
-        if (event.action == "restart" && !member.child) {
-          member.restart_at = Clock::now();
-        } else if (!member.child) {
-          continue;
-        } else if (event.action == "kill" || event.action == "restart") {
-          member.meant = true;
-          if (event.action == "restart") member.restart_at = Clock::now();
-          member.child->signal(SIGKILL);
-        } else if (event.action == "leave") {
-          member.meant = true;
-          member.child->signal(SIGTERM);
-        } else {
-          member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
-        }
+  // The churn schedule: events of an iteration strike in its middle, by the usual duration, where most is lost.
+  void schedule_strikes(std::uint64_t iteration) {
+    const auto middle =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(0.5 * mean_s_));
+    for (const auto& event : config_.churn)
+      if (event.iteration == iteration) strikes_.emplace_back(middle, event);
+  }
+
+  int next_strike_ms() const {
+    auto wait = std::chrono::milliseconds(100);
+    for (const auto& [when, event] : strikes_)
+      wait = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(when - Clock::now()), {}, wait);
+    return static_cast<int>(wait.count());
+  }
+
+  void strike() {
+    const auto now = Clock::now();
+    for (const auto& [when, event] : strikes_)
+      if (when <= now) strike(event);
+    std::erase_if(strikes_, [&](const auto& entry) { return entry.first <= now; });
+  }
+
+  void strike(const ChurnEvent& event) {
+    for (auto& [id, member] : members_) {
+      if (member.place.data_node || member.place.stage.value() != event.stage || member.place.replica != event.replica)
+        continue;
+      progress_.say("churn: " + event.action + " " + name_of(member.place));
+      if (event.action == "restart" && !member.child) {
+        member.restart_at = Clock::now();
+      } else if (!member.child) {
+        continue;
+      } else if (event.action == "kill" || event.action == "restart") {
+        member.meant = true;
+        if (event.action == "restart") member.restart_at = Clock::now();
+        member.child->signal(SIGKILL);
+      } else if (event.action == "leave") {
+        member.meant = true;
+        member.child->signal(SIGTERM);
+      } else {
+        member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
       }
     }
   }
 
   void summarise(double took) {
     const auto swarm = look();
+    const auto row = [&](const char* name, const std::string& text) {
+      if (text.empty()) return;
+      char label[24];
+      std::snprintf(label, sizeof label, "%-12s", name);
+      progress_.say(label + text);
+    };
     char text[200];
-    std::snprintf(text, sizeof text,
-                  "%llu iterations in %s, %.0f tokens/s; %llu deaths survived, %llu repairs, %llu parts done again",
-                  static_cast<unsigned long long>(done_), format_duration(took).c_str(),
-                  static_cast<double>(tokens_) / took, static_cast<unsigned long long>(deaths_),
-                  static_cast<unsigned long long>(swarm.repairs), static_cast<unsigned long long>(swarm.replays));
-    progress_.say(text);
-    progress_.say("loss " + blocks(losses_));
-  }
-
-  // A curve as one line of block characters, first to last.
-  static std::string blocks(const std::vector<double>& values) {
-    static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    if (values.empty()) return {};
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    const std::size_t width = std::min<std::size_t>(60, values.size());
-    std::string line;
-    for (std::size_t i = 0; i < width; ++i) {
-      const double at = (values[i * values.size() / width] - *low) / std::max(1e-12, *high - *low);
-      line += kBlocks[std::min(7, static_cast<int>(at * 8))];
-    }
-    char ends[60];
-    std::snprintf(ends, sizeof ends, "  %.3f to %.3f", values.front(), values.back());
-    return line + ends;
+    std::snprintf(text, sizeof text, "%llu in %s, %.0f tokens/s", static_cast<unsigned long long>(done_),
+                  format_duration(took).c_str(), static_cast<double>(tokens_) / took);
+    row("iterations", text);
+    row("loss", blocks(losses_));
+    row("deaths", survival_.describe_deaths());
+    const std::uint64_t parts = done_ * config_.training.microbatches * (work_.cut.stages() + 2u);
+    std::snprintf(text, sizeof text, "%llu hops repaired, %llu of %llu parts computed once more",
+                  static_cast<unsigned long long>(swarm.repairs), static_cast<unsigned long long>(swarm.replays),
+                  static_cast<unsigned long long>(parts));
+    row("done again", text);
+    row("recovery", survival_.describe_recoveries());
   }
 
   const TrainArguments& arguments_;
@@ -381,7 +434,8 @@ class Supervisor {
   std::optional<Clock::time_point> last_;
   std::uint64_t done_ = 0;
   std::uint64_t tokens_ = 0;
-  std::uint64_t deaths_ = 0;
+  Survival survival_;
+  std::vector<std::pair<Clock::time_point, ChurnEvent>> strikes_;
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;

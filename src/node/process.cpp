@@ -147,12 +147,14 @@ void Process::handle(const swarm::Event& event) {
   std::vector<swarm::Effect> effects;
   const auto begin = now();
   const auto index = node_->ledger().index;
+  const auto repairs = node_->counters().repairs;
   node_->handle(begin, event, effects);
   if (const auto took = now() - begin; took > kSlowHandler)
     log::warning("slow-handler", {{"event", event.index()}, {"ms", to_seconds(took) * 1e3}});
   if (node_->ledger().index != index)
     log::debug("ledger", {{"index", node_->ledger().index}, {"iteration", node_->ledger().iteration}});
   for (auto& effect : effects) carry_out(effect);
+  if (node_->counters().repairs > repairs) options_.on_repaired();
 }
 
 void Process::carry_out(swarm::Effect& effect) {

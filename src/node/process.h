@@ -27,6 +27,7 @@ struct ProcessOptions {
   double slowness = 1;              // multiplies each task's time, to rehearse unequal machines
   std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;       // called on the compute thread
   std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};  // on the protocol thread
+  std::function<void()> on_repaired = [] {};  // on the protocol thread: a hop was led round a dead node
   Duration status_every = seconds(1);
 };
 

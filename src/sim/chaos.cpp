@@ -46,6 +46,12 @@ WorldOptions world_options(const ChaosSwarm& swarm, const ChaosOptions& options)
   world.encode_messages = swarm.seed % 8 == 0;
   world.latency = [&swarm](NodeId a, NodeId b) { return swarm.latency(a, b); };
   world.task_time = task_time;
+  if (options.model) {
+    world.make_compute = [model = options.model](NodeId, std::shared_ptr<Disk> disk) {
+      return model->make_compute(std::move(disk));
+    };
+    return world;
+  }
   world.make_compute = [&swarm, symbolic = symbolic_options(swarm)](NodeId id, std::shared_ptr<Disk> disk) {
     auto own = symbolic;
     if (swarm.rounding) own.rounding = mix64(swarm.seed, id.value() + 1);
@@ -54,17 +60,18 @@ WorldOptions world_options(const ChaosSwarm& swarm, const ChaosOptions& options)
   return world;
 }
 
-CheckerOptions checker_options(const ChaosSwarm& swarm) {
+CheckerOptions checker_options(const ChaosSwarm& swarm, const ChaosModel* model) {
   CheckerOptions options;
   options.run = swarm.run;
-  options.most_kept_bytes = std::uint64_t{4} * 8 * 2 * swarm.run.microbatches;
+  options.most_kept_bytes = std::uint64_t{4} * (model ? model->most_payload_bytes : 8) * 2 * swarm.run.microbatches;
   // Two deadlines of a peer not measured yet, and the decision's own way through the log.
   options.detection_bound = seconds(8 + 40 * swarm.base_latency_s);
   if (swarm.rounding) return options;
   SerialOptions serial;
   serial.stages = swarm.run.stages;
   serial.microbatches = swarm.run.microbatches;
-  serial.make_compute = [symbolic = symbolic_options(swarm)](StageId) {
+  serial.make_compute = [model, symbolic = symbolic_options(swarm)](StageId) -> std::unique_ptr<swarm::Compute> {
+    if (model) return model->make_compute(std::make_shared<Disk>());
     return std::make_unique<SymbolicCompute>(symbolic, std::make_shared<Disk>());
   };
   serial.step = [run = swarm.run](Iteration iteration, double sum_squares, std::uint32_t used) {
@@ -141,9 +148,9 @@ class Runner {
 }  // namespace
 
 ChaosResult run_chaos(const ChaosOptions& options) {
-  const auto swarm = draw_swarm(options.seed, options.iterations);
+  const auto swarm = draw_swarm(options.seed, options.iterations, options.model);
   World world(world_options(swarm, options));
-  Checker checker(checker_options(swarm));
+  Checker checker(checker_options(swarm, options.model));
   checker.watch(world);
   if (options.log) {
     world.on_applied = [&world, check = world.on_applied](NodeId id, const swarm::Applied& applied) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/chaos_swarm.h"
 #include "sim/world.h"
 
 namespace tributary::sim {
@@ -14,7 +15,8 @@ struct ChaosOptions {
   std::uint64_t iterations = 0;  // 0: drawn
   bool faults = true;
   swarm::PlantedBugs bugs;
-  bool log = false;  // prints what happens to machines, and commits
+  const ChaosModel* model = nullptr;  // computes real tensors; null: symbolic mathematics. Not owned
+  bool log = false;                   // prints what happens to machines, and commits
 };
 
 struct ChaosResult {

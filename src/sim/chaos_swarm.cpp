@@ -52,11 +52,17 @@ void draw_voters(Random& random, ChaosSwarm& swarm) {
 
 }  // namespace
 
-ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations) {
+ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosModel* model) {
   Random random(mix64(seed, 0x6368616f73));
   ChaosSwarm swarm;
   swarm.seed = seed;
   draw_run(random, iterations, swarm);
+  if (model) {
+    swarm.run.stages = model->stages;
+    swarm.run.microbatches = model->microbatches;
+    swarm.run.state_sizes = model->state_sizes;
+    swarm.run.block = swarm::RunOptions().block;
+  }
   draw_nodes(random, swarm);
   draw_voters(random, swarm);
   for (auto& spec : swarm.nodes) spec.options.run = swarm.run;
@@ -66,6 +72,11 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations) {
   swarm.fault_rate = 0.1 + 2 * random.uniform();
   swarm.poison = random.chance(0.25) ? 0.03 : 0;
   swarm.rounding = random.chance(0.35);
+  if (model) {
+    swarm.poison = 0;
+    swarm.rounding = false;
+    for (auto& spec : swarm.nodes) spec.options.chunk_elements = 4096;
+  }
   return swarm;
 }
 

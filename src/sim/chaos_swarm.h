@@ -1,11 +1,23 @@
 // What a seed means: the swarm, its links and machines, and how it is to be troubled.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/world.h"
 
 namespace tributary::sim {
+
+// What is computed, if it is not the symbolic mathematics: a model's cut and sizes, and the way to make a node's
+// computation, whose checkpoints go where `disk` (one a machine, or one for all) leads to.
+struct ChaosModel {
+  std::uint16_t stages = 1;
+  std::uint32_t microbatches = 1;
+  std::vector<std::uint64_t> state_sizes;  // by stage, 0..S
+  std::uint64_t most_payload_bytes = 0;    // of an activation or gradient
+  std::function<std::unique_ptr<swarm::Compute>(std::shared_ptr<Disk> disk)> make_compute;
+};
 
 struct ChaosSwarm {
   std::uint64_t seed = 0;
@@ -23,7 +35,8 @@ struct ChaosSwarm {
   bool not_finite(Iteration iteration, MicrobatchId microbatch, PartId part, bool backward) const;
 };
 
-// A function of its arguments alone. `iterations` 0: drawn too.
-ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations);
+// A function of its arguments alone. `iterations` 0: drawn too. With a model, its cut and sizes are not drawn, and all
+// results are finite and free of rounding.
+ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosModel* model = nullptr);
 
 }  // namespace tributary::sim

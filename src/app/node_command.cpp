@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -48,12 +49,15 @@ class Signals {
   std::jthread thread_;
 };
 
+// The node's log file; TRIBUTARY_LOG=debug adds every task and every decision of the log.
 void log_to(const std::filesystem::path& file) {
+  const char* wanted = std::getenv("TRIBUTARY_LOG");
+  const auto level = wanted && std::string_view(wanted) == "debug" ? log::Level::kDebug : log::Level::kInfo;
   auto* out = std::fopen(file.c_str(), "a");
   if (!out) return;
   std::setvbuf(out, nullptr, _IOLBF, 0);
   log::set_sink(
-      [out](log::Level level, std::string_view line) {
+      [out](log::Level of, std::string_view line) {
         static constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
         timespec at{};
         clock_gettime(CLOCK_REALTIME, &at);
@@ -61,10 +65,10 @@ void log_to(const std::filesystem::path& file) {
         gmtime_r(&at.tv_sec, &parts);
         char stamp[40];
         std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &parts);
-        std::fprintf(out, "%s.%03ldZ %s %.*s\n", stamp, at.tv_nsec / 1'000'000, kNames[static_cast<int>(level)],
+        std::fprintf(out, "%s.%03ldZ %s %.*s\n", stamp, at.tv_nsec / 1'000'000, kNames[static_cast<int>(of)],
                      static_cast<int>(line.size()), line.data());
       },
-      log::Level::kInfo);
+      level);
 }
 
 Result<net::Address> parse_address(const std::string& text) {

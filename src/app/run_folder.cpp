@@ -79,7 +79,8 @@ Result<void> RunFolder::rewind_metrics(std::uint64_t from) {
   while (std::getline(lines, line)) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("iteration") || !object["iteration"].is_number_unsigned()) continue;
-    if (object["iteration"].get<std::uint64_t>() < from) kept += line + "\n";
+    // Deaths and the like have happened, whatever becomes of the iteration in which they did.
+    if (object.contains("event") || object["iteration"].get<std::uint64_t>() < from) kept += line + "\n";
   }
   return text::write_file(file, kept);
 }

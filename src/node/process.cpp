@@ -20,6 +20,14 @@ const char* name_of(swarm::Node::Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
+const char* name_of(swarm::TaskKind kind) {
+  static constexpr const char* kNames[] = {"embed",      "forward",     "head",    "backward", "embed-backward",
+                                           "fold",       "discard",     "retract", "partial",  "sum-share",
+                                           "set",        "finish",      "apply",   "forget",   "init",
+                                           "read-state", "write-state", "save",    "load"};
+  return kNames[static_cast<int>(kind)];
+}
+
 std::filesystem::path log_path(const std::filesystem::path& folder) { return folder / "log"; }
 
 }  // namespace
@@ -164,6 +172,9 @@ void Process::carry_out(swarm::Effect& effect) {
     // Refused: no way there, or no room. The protocol treats both as a peer that cannot be reached now.
     if (!transport_->send(to, std::move(message))) post([this, to] { handle(swarm::PeerDown{to}); });
   } else if (auto* run = std::get_if<swarm::RunTask>(&effect)) {
+    log::debug(
+        "task",
+        {{"kind", name_of(run->task.kind)}, {"iteration", run->task.iteration}, {"microbatch", run->task.microbatch}});
     {
       const std::lock_guard lock(mutex_);
       tasks_.push_back(std::move(run->task));

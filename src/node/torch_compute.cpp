@@ -278,15 +278,19 @@ Result<void> TorchCompute::Implementation::retract(const Task& task, Held& held)
   return {};
 }
 
+// A state that begins anew takes nothing along: after a rewind the sums and results of iterations that come again are
+// still here.
 Result<void> TorchCompute::Implementation::replace_state(const Task& task, TaskResult& result) {
   if (task.kind == TaskKind::kLoad) {
     auto state = model::load_checkpoint(checkpoint_key(), task.iteration, task.stage);
     if (!state) return state.error();
+    stages.erase(task.stage);
     auto& held = make(task.stage);
     held.store.state() = std::move(*state);
     result.hash = model::hash_floats(held.store.state().weights);
     return {};
   }
+  if (task.kind == TaskKind::kInit) stages.erase(task.stage);
   auto& held = make(task.stage);
   if (task.kind == TaskKind::kInit) {
     held.store.initialise(options.seed);

@@ -40,7 +40,7 @@ enum class TaskKind : std::uint8_t {
   kFinishResult,  // every range is set                       -> hash of the result; sum_squares of it
   kApply,         // step: optimizer step over range with the iteration's result; -> hash of the new weights of range
   kForget,        // drop sums, results and contributions of iterations up to and including `iteration`
-  // State.
+  // State. kInit and kLoad also forget the stage's sums, results and contributions of all iterations.
   kInit,        // the stage's initial weights (a function of the run's seed), zero moments
   kReadState,   // range                                    -> output: weights and both moments of range
   kWriteState,  // range, input: what kReadState gave

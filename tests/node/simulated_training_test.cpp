@@ -94,7 +94,7 @@ TEST_P(SimulatedTraining, EndsWithTheWeightsOfOneProcessWhateverFails) {
   EXPECT_GT(counters.repairs + counters.replays + counters.rewinds, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SimulatedTraining, testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Seeds, SimulatedTraining, testing::Range(0, 12));
 
 }  // namespace
 }  // namespace tributary::node

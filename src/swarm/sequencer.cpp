@@ -1,6 +1,7 @@
 #include "swarm/sequencer.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace tributary::swarm {
 namespace {
@@ -133,6 +134,11 @@ void Sequencer::evaluate() {
   const auto& ledger = raft_.ledger();
   const wire::Stamp stamp{ledger.epoch, ledger.iteration};
   if (stamp != stamp_) {
+    if (stamp_.epoch == stamp.epoch && stamp_.epoch != 0) {
+      const double took = to_seconds(context_.now - iteration_since_);
+      usual_iteration_s_ = usual_iteration_s_ == 0 ? took : usual_iteration_s_ + 0.2 * (took - usual_iteration_s_);
+    }
+    iteration_since_ = context_.now;
     stamp_ = stamp;
     assigned_.clear();
     uncovered_since_.clear();
@@ -554,7 +560,10 @@ bool Sequencer::try_commit() {
     for (const auto* member : members(stage, false)) {
       const auto* report = settled_report(*member);
       if (!report || !report->result_complete) {
-        waiting_for_ = "stage " + std::to_string(s) + ": node " + to_string(member->node);
+        waiting_for_ =
+            "node " + to_string(member->node) + " (stage " + std::to_string(s) + ")" +
+            (context_.detector.suspected(member->node) ? ", which is silent; if it stays so, others take over"
+                                                       : ", which is at work; its log says at what");
         return false;
       }
       by_hash[report->result_hash].push_back(member->node);
@@ -651,6 +660,15 @@ void Sequencer::complete_checkpoints() {
   if (!newest || *newest <= ledger.checkpoint || *newest > ledger.iteration) return;
   if (!ledger.checkpoints.empty() && *newest <= ledger.checkpoints.back()) return;
   raft_.propose(context_.now, wire::CheckpointComplete{ledger.epoch, *newest});
+}
+
+// An iteration that takes several times as long as usual does not move; before, there is nothing to explain.
+std::string Sequencer::waiting_for() const {
+  const double since = to_seconds(context_.now - iteration_since_);
+  if (waiting_for_.empty() || since < std::max(5.0, 3 * usual_iteration_s_)) return {};
+  char seconds_text[32];
+  std::snprintf(seconds_text, sizeof seconds_text, "%.0f", since);
+  return waiting_for_ + " (for " + seconds_text + " s)";
 }
 
 bool Sequencer::may_exit() const {

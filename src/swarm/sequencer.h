@@ -41,7 +41,7 @@ class Sequencer {
   // The run is over and everybody who lives knows it.
   bool may_exit() const;
   // Why nothing moves, for people; empty while things move.
-  std::string waiting_for() const { return waiting_for_; }
+  std::string waiting_for() const;
   const std::string& fatal() const { return fatal_; }
 
  private:
@@ -114,6 +114,8 @@ class Sequencer {
   std::uint32_t failed_epoch_ = 0;
   int failed_starts_ = 0;
   std::string waiting_for_;
+  Time iteration_since_{};        // when the running iteration began
+  double usual_iteration_s_ = 0;  // 0: none measured
   std::string fatal_;
   bool halt_ = false;
   bool finishing_ = false;

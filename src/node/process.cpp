@@ -47,8 +47,8 @@ Result<wire::DurableLog> load_log(const std::filesystem::path& folder) {
   if (all.size() < kSumBytes || sum != checksum64(body) || !log)
     return Error{
         "the decision log " + log_path(folder).string() +
-        " is damaged. This node must not vote with it: restore the file from a copy, or start the run anew from "
-        "its last checkpoint with `tributary run new`"};
+        " is damaged. Restore it from a copy; or, if no other voter of the run has a whole one, remove the file on "
+                 "all voters: the run then goes on from its newest checkpoint"};
   return std::move(*log);
 }
 

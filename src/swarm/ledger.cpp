@@ -17,6 +17,8 @@ void fold(wire::Ledger& ledger, const wire::Start& start) {
   ledger.excluded.clear();
   ledger.recent.clear();
   std::erase_if(ledger.checkpoints, [&](Iteration c) { return c > start.checkpoint; });
+  // A log that was begun anew over checkpoints that were there before.
+  if (ledger.checkpoints.empty() && start.checkpoint > Iteration(0)) ledger.checkpoints.push_back(start.checkpoint);
 }
 
 void fold(wire::Ledger& ledger, const wire::Commit& commit) {

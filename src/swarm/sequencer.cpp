@@ -289,9 +289,29 @@ std::optional<wire::Plan> Sequencer::plan_from_checkpoint(Iteration checkpoint, 
   return make_plan(run, candidates);
 }
 
+// A new log over old checkpoints (a single process's, or of voters whose disks are gone): the newest that can be loaded
+// for every stage. Iteration 0, the initial state, otherwise.
+Iteration Sequencer::found_checkpoint() const {
+  if (raft_.ledger().epoch > 0) return Iteration(0);
+  std::set<Iteration, std::greater<>> known;
+  for (const auto& state : shared_saved_) known.insert(state.checkpoint);
+  for (const auto& [node, peer] : peers_)
+    for (const auto& state : peer.saved) known.insert(state.checkpoint);
+  for (const auto checkpoint : known) {
+    bool whole = checkpoint.value() <= context_.options.run.iterations;
+    for (std::uint16_t s = 0; s <= context_.stages() && whole; ++s)
+      whole = std::any_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+        const auto& peer = entry.second;
+        return !peer.dead && peer.hello && peer.hello->data_node == (s == 0) && can_load(peer, StageId(s), checkpoint);
+      });
+    if (whole) return checkpoint;
+  }
+  return Iteration(0);
+}
+
 bool Sequencer::try_start() {
   const auto& ledger = raft_.ledger();
-  auto checkpoint = ledger.checkpoints.empty() ? Iteration(0) : ledger.checkpoints.back();
+  auto checkpoint = ledger.checkpoints.empty() ? found_checkpoint() : ledger.checkpoints.back();
   // An epoch that ended before its first commit: perhaps the checkpoint cannot be loaded. Not too fast, and not for
   // ever.
   if (ledger.epoch > 0 && ledger.iteration == ledger.checkpoint && failed_epoch_ != ledger.epoch) {

@@ -79,6 +79,7 @@ class Sequencer {
   void tell_expired(NodeId node, const Peer& peer);
 
   bool try_start();
+  Iteration found_checkpoint() const;
   std::optional<wire::Plan> plan_from_checkpoint(Iteration checkpoint, bool with_leaving);
   void remember_saved(Peer& peer, bool shared_disk, const std::vector<wire::SavedState>& states);
   bool can_load(const Peer& peer, StageId stage, Iteration checkpoint) const;

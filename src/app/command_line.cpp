@@ -109,6 +109,18 @@ int run_command_line(int argc, char** argv) {
   solve_command->footer("Example: tributary flow solve tests/data/flow/thesis-6x6-one-source.json --router gwtf");
   solve_command->callback([&] { code = flow_solve(flow_arguments); });
 
+  SimChaosArguments chaos_arguments;
+  auto* sim_command = app.add_subcommand("sim", "The protocol in a simulated world");
+  sim_command->require_subcommand(1);
+  auto* chaos_command = sim_command->add_subcommand("chaos", "A swarm under churn, drawn from a seed and checked");
+  chaos_command->add_option("--seed", chaos_arguments.seed, "the first seed; the same seed gives the same events")
+      ->capture_default_str();
+  chaos_command->add_option("--seeds", chaos_arguments.seeds, "how many seeds")->capture_default_str();
+  chaos_command->add_flag("--log", chaos_arguments.log, "print what happens to machines, and every commit");
+  chaos_command->add_flag("--json", chaos_arguments.json, "print the findings and counters as JSON");
+  chaos_command->footer("Example: tributary sim chaos --seed 1 --seeds 200");
+  chaos_command->callback([&] { code = sim_chaos(chaos_arguments); });
+
   GenerateArguments generate_arguments;
   auto* generate_command = app.add_subcommand("generate", "Continue a text with a trained model");
   generate_command->add_option("source", generate_arguments.source, "folder of a run (runs/NAME) or of a model")

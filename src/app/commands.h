@@ -77,6 +77,15 @@ struct FlowSolveArguments {
 };
 int flow_solve(const FlowSolveArguments& arguments);
 
+struct SimChaosArguments {
+  std::uint64_t seed = 1;
+  std::uint64_t seeds = 1;  // so many, from `seed` on
+  bool log = false;
+  bool json = false;
+};
+// Fails if a rule of the protocol is broken.
+int sim_chaos(const SimChaosArguments& arguments);
+
 struct GenerateArguments {
   std::filesystem::path source;  // a run's folder, or a model's
   std::string prompt;

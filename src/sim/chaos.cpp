@@ -11,7 +11,7 @@
 namespace tributary::sim {
 namespace {
 
-Duration task_time(const swarm::Task& task) {
+Duration task_time(const ChaosSwarm& swarm, const swarm::Task& task) {
   switch (task.kind) {
     case swarm::TaskKind::kForward:
       return milliseconds(20);
@@ -19,6 +19,9 @@ Duration task_time(const swarm::Task& task) {
       return milliseconds(40);
     case swarm::TaskKind::kHead:
       return milliseconds(15);
+    case swarm::TaskKind::kReadState:
+    case swarm::TaskKind::kWriteState:
+      return swarm.state_time;
     case swarm::TaskKind::kSave:
     case swarm::TaskKind::kLoad:
       return milliseconds(30);
@@ -45,7 +48,8 @@ WorldOptions world_options(const ChaosSwarm& swarm, const ChaosOptions& options)
   world.shared_disk = swarm.shared_disk;
   world.encode_messages = swarm.seed % 8 == 0;
   world.latency = [&swarm](NodeId a, NodeId b) { return swarm.latency(a, b); };
-  world.task_time = task_time;
+  world.bandwidth_bytes_per_s = swarm.bandwidth_bytes_per_s;
+  world.task_time = [&swarm](const swarm::Task& task) { return task_time(swarm, task); };
   if (options.model) {
     world.make_compute = [model = options.model](NodeId, std::shared_ptr<Disk> disk) {
       return model->make_compute(std::move(disk));
@@ -161,7 +165,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   }
   Random random(mix64(options.seed, 0x7374617274));
   for (const auto& spec : swarm.nodes)
-    world.at(Time(seconds(0.3 * random.uniform())), [&world, &spec] { world.start(spec); });
+    world.at(Time(seconds(options.faults ? 0.3 * random.uniform() : 0)), [&world, &spec] { world.start(spec); });
   Faults faults(world, swarm, {options.faults, options.log});
   world.on_send = [&faults](NodeId from, NodeId, const wire::Message& message) { faults.sent(from, message); };
   world.on_exit = [&faults](NodeId id, const swarm::Exit& exit) { faults.ended(id, exit); };

@@ -28,7 +28,7 @@ void draw_nodes(Random& random, ChaosSwarm& swarm) {
     o.stage = StageId(stage);
     o.any_stage = random.chance(0.7);
     o.slots = static_cast<std::uint16_t>(random.between(1, 4));
-    o.chunk_elements = static_cast<std::uint64_t>(random.between(3, 9));
+    o.chunk_elements = static_cast<std::uint64_t>(random.between(1, 9));
     spec.slowness = random.chance(0.3) ? 1 + 3 * random.uniform() : 1;
     swarm.nodes.push_back(spec);
   };
@@ -70,11 +70,15 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosM
   swarm.base_latency_s = random.chance(0.3) ? 0.0002 : 0.002 + 0.1 * random.uniform();
   swarm.horizon = seconds(static_cast<double>(random.between(3, 12)));
   swarm.fault_rate = 0.1 + 2 * random.uniform();
-  swarm.poison = random.chance(0.25) ? 0.03 : 0;
+  swarm.poison = random.chance(0.3) ? 0.05 : 0;
   swarm.rounding = random.chance(0.35);
+  // Slow enough that a death cuts a series of messages in two, and that training goes on while state is fetched.
+  if (random.chance(0.4)) swarm.bandwidth_bytes_per_s = 5e5;
+  swarm.state_time = random.chance(0.5) ? milliseconds(random.between(5, 50)) : milliseconds(1);
   if (model) {
     swarm.poison = 0;
     swarm.rounding = false;
+    swarm.bandwidth_bytes_per_s = 1e9;
     for (auto& spec : swarm.nodes) spec.options.chunk_elements = 4096;
   }
   return swarm;

@@ -25,7 +25,9 @@ struct ChaosSwarm {
   std::vector<NodeSpec> nodes;  // node i has id i
   Duration horizon{};           // faults happen before
   double fault_rate = 0;        // a second
-  double base_latency_s = 0;    // one way, between sites; a tenth of it within one
+  double bandwidth_bytes_per_s = 1e9;
+  Duration state_time{};      // reading or writing a chunk of state
+  double base_latency_s = 0;  // one way, between sites; a tenth of it within one
   std::uint32_t sites = 1;
   bool shared_disk = false;  // all machines keep their checkpoints on one
   double poison = 0;         // chance that a microbatch has a result that is not finite

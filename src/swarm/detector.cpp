@@ -17,8 +17,9 @@ std::string PaceOptions::check() const {
 
 bool Detector::heard(Time now, NodeId peer) {
   auto& entry = peers_[peer];
+  const bool known = entry.heard != Time::min();
   entry.heard = std::max(entry.heard, now);
-  return std::exchange(entry.suspected, false);
+  return std::exchange(entry.suspected, false) && known;
 }
 
 // RFC 6298's estimators.

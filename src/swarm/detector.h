@@ -16,7 +16,7 @@ class Detector {
  public:
   explicit Detector(const PaceOptions& pace) : pace_(pace) {}
 
-  // Any message is a sign of life. True if the peer was suspected until now.
+  // Any message is a sign of life. True if the peer had been heard before, and was suspected until now.
   bool heard(Time now, NodeId peer);
   void sample(NodeId peer, Duration round_trip);
   // The transport lost its connection: suspected at once, until it is heard again.

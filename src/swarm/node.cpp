@@ -165,7 +165,7 @@ void Node::receive(NodeId from, const wire::Message& message) {
 }
 
 void Node::on(NodeId from, const wire::Orders& orders) {
-  if (orders.term < context_.term && !context_.bugs.trust_stale_orders) {
+  if (orders.term < context_.term) {
     ++context_.counters.stale_orders;
     return;
   }
@@ -343,7 +343,7 @@ void Node::pursue_commit() {
   const auto* commit = commit_of(context_.ledger.iteration);
   if (!commit || stage_.value() >= commit->results.size()) return rejoin();
   const auto& wanted = commit->results[stage_.value()];
-  const bool mismatch = reduction_.complete() && reduction_.hash() != wanted.hash && !context_.bugs.ignore_result_hash;
+  const bool mismatch = reduction_.complete() && reduction_.hash() != wanted.hash;
   if (!reduction_.complete() || mismatch) {
     // Ranges may still be on their way to a listener; afterwards it asks.
     if (fetch_at_ == kNever)

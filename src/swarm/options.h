@@ -68,9 +68,9 @@ struct PlantedBugs {
   bool fold_twice = false;
   bool free_early = false;
   bool forget_kept_gradient = false;
-  bool trust_stale_orders = false;
+  bool trust_old_incarnation = false;
   bool accept_overlapping_partials = false;
-  bool ignore_result_hash = false;
+  bool count_stale_results = false;
   bool skip_epoch_check = false;
   bool apply_before_commit = false;
   bool stale_state_chunk = false;

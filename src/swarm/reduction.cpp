@@ -42,7 +42,7 @@ void Reduction::drop_results() {
 
 bool Reduction::receive(const wire::Orders& orders) {
   const bool newer = std::pair(orders.term, orders.revision) > std::pair(orders_.term, orders_.revision);
-  if (!newer && !(context_.bugs.trust_stale_orders && orders.sealed)) {
+  if (!newer) {
     ++context_.counters.stale_orders;
     return false;
   }

@@ -26,6 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kKeptCheckpoints = 3;
 constexpr std::uint64_t kMostStatusBytes = 1 << 20;
+constexpr std::size_t kMostSeeds = 8;
 
 // What the swarm has agreed on, from whichever node says it first.
 struct Step {
@@ -123,7 +124,7 @@ class Supervisor {
     } else {
       words.insert(words.end(), {"--stage", to_string(place.stage)});
     }
-    for (const auto& seed : seeds_) words.insert(words.end(), {"--join", seed});
+    for (const auto& seed : ways_in()) words.insert(words.end(), {"--join", seed});
     const auto errors = node_folder(folder_.path(), place.id) / "errors.txt";
     auto child = Child::start(words, errors);
     if (!child) return child.error();
@@ -134,6 +135,20 @@ class Supervisor {
     member.meant = member.finished = false;
     ++member.starts;
     return {};
+  }
+
+  // Whom a node may ask for the others. The voters' first addresses do not last: one that starts again listens
+  // elsewhere, and has to find the others itself.
+  std::vector<std::string> ways_in() const {
+    std::vector<std::string> found;
+    for (const auto& [id, member] : members_) {
+      if (!member.child || found.size() == kMostSeeds) continue;
+      if (const auto text = text::read_file(node::status_path(node_folder(folder_.path(), id)), kMostStatusBytes)) {
+        const auto object = nlohmann::json::parse(*text, nullptr, false);
+        if (object.is_object() && object.contains("address")) found.push_back(object["address"].get<std::string>());
+      }
+    }
+    return found.empty() ? seeds_ : found;
   }
 
   // The voters' addresses are everybody's way in.

@@ -12,6 +12,29 @@ Duration compute_time(const Candidate& candidate) {
   return candidate.forward == Duration::zero() ? milliseconds(100) : candidate.forward;
 }
 
+// A node that has computed nothing yet is taken for as fast as its stage's others, or else as all: it must get work to
+// be measured.
+std::vector<Candidate> with_estimates(std::vector<Candidate> candidates) {
+  const auto mean = [&](auto&& counts) {
+    Duration sum{};
+    int measured = 0;
+    for (const auto& candidate : candidates)
+      if (candidate.forward > Duration::zero() && counts(candidate)) sum += candidate.forward, ++measured;
+    return measured == 0 ? Duration::zero() : sum / measured;
+  };
+  const auto relays = mean([](const Candidate& c) { return c.member.stage != StageId(0); });
+  std::map<StageId, Duration> by_stage;
+  for (const auto& candidate : candidates) {
+    const auto stage = candidate.member.stage;
+    if (by_stage.contains(stage)) continue;
+    const auto own = mean([&](const Candidate& c) { return c.member.stage == stage; });
+    by_stage[stage] = own > Duration::zero() ? own : relays;
+  }
+  for (auto& candidate : candidates)
+    if (candidate.forward == Duration::zero()) candidate.forward = by_stage[candidate.member.stage];
+  return candidates;
+}
+
 Duration one_way(const Candidate& from, NodeId to) {
   const auto at = from.round_trip.find(to);
   return at == from.round_trip.end() ? milliseconds(1) : at->second / 2;
@@ -80,7 +103,8 @@ std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, 
 
 }  // namespace
 
-wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates) {
+wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given) {
+  const auto candidates = with_estimates(given);
   wire::Plan plan;
   Stages stages(run.stages + 1);
   for (const auto& candidate : candidates) {
@@ -115,12 +139,24 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
 }
 
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members) {
-  std::vector<double> speed(run.stages + 1, 0);
-  for (const auto& member : members)
-    speed[member.member.stage.value()] += 1 / std::max(1e-6, to_seconds(compute_time(member)));
+  struct Stage {
+    std::size_t relays = 0;
+    double speed = 0;
+  };
+  std::vector<Stage> stages(run.stages + 1);
+  for (const auto& member : with_estimates(members)) {
+    auto& stage = stages[member.member.stage.value()];
+    ++stage.relays;
+    stage.speed += 1 / std::max(1e-6, to_seconds(compute_time(member)));
+  }
+  const auto needier = [](const Stage& a, const Stage& b) {
+    constexpr std::size_t kSafe = 2;  // so many, and one may die
+    const auto safe_a = std::min(a.relays, kSafe), safe_b = std::min(b.relays, kSafe);
+    return safe_a != safe_b ? safe_a < safe_b : a.speed < b.speed;
+  };
   std::size_t best = 1;
-  for (std::size_t s = 2; s < speed.size(); ++s)
-    if (speed[s] < speed[best]) best = s;
+  for (std::size_t s = 2; s < stages.size(); ++s)
+    if (needier(stages[s], stages[best])) best = s;
   return StageId(static_cast<std::uint16_t>(best));
 }
 

@@ -11,7 +11,7 @@ namespace tributary::swarm {
 
 struct Candidate {
   wire::Member member;
-  Duration forward = Duration::zero();    // measured time of a microbatch; zero: unknown
+  Duration forward = Duration::zero();    // measured time of a microbatch; zero: unknown, as fast as the others
   std::map<NodeId, Duration> round_trip;  // to its neighbours, where measured
 };
 
@@ -22,7 +22,8 @@ struct Candidate {
 // Requires a usable member in every stage. Members come back ordered by node.
 wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates);
 
-// The stage where one more relay helps most: the one whose members do the fewest microbatches per second.
+// The stage where one more relay helps most: one that the next death would empty, or else the one whose members do the
+// fewest microbatches per second.
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members);
 
 // Equal ranges of a stage's vector, one an owner (at most kMostShares), cut at multiples of `block` elements.

@@ -33,7 +33,10 @@ def kill_in_phase(swarm, chance, phase):
 
     wait_for(there, 20, f"phase {phase} of node {victim['id']}", every=0.001)
     time.sleep(chance.uniform(0, 0.004))  # not a wait: the seeded instant within the phase
-    swarm.strike(victim)
+    try:
+        swarm.strike(victim)
+    except ProcessLookupError:  # the run is over
+        return None
     return PHASES.get(swarm.last_task(victim["id"])[0], "between")
 
 

@@ -2,8 +2,6 @@
 
 import socket
 
-
-
 ITERATIONS = 30
 
 
@@ -43,7 +41,7 @@ def test_strangers_and_wrong_configurations_are_turned_away_by_name(swarm, tribu
         taken.listen()
         port = taken.getsockname()[1]
         done = join(tributary, one, tmp_path, listen=f"127.0.0.1:{port}")
-    assert done.returncode == 1 and str(port) in done.stderr and "in use" in done.stderr, done.stderr
+    assert done.returncode == 1 and str(port) in done.stderr and "taken" in done.stderr, done.stderr
 
     # Noise on the port of every node: closed, counted, and nothing else.
     for node in one.statuses().values():

@@ -43,7 +43,8 @@ def test_a_leading_relay_is_killed_for_good_and_another_voter_takes_over(swarm, 
 
 
 def test_a_frozen_leader_is_replaced_and_thaws_as_a_follower(swarm, expected_sha256):
-    one = swarm("swarm.voters=3", f"training.iterations={ITERATIONS}")
+    # Two data nodes: without the only one no text comes in, whoever leads.
+    one = swarm("swarm.voters=3", "swarm.data_nodes=2", f"training.iterations={ITERATIONS}")
     one.reach(6)
     frozen = leader(one)
     one.strike(frozen, signal.SIGSTOP)

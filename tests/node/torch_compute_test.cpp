@@ -338,6 +338,36 @@ TEST(TorchCompute, CheckpointsResumeInTheSameBits) {
   EXPECT_NE(missing.error.find("0000000009"), std::string::npos) << missing.error;
 }
 
+TEST(TorchCompute, AStateLoadedAgainKeepsNothingOfTheIterationsThatComeAgain) {
+  TemporaryFolder folder;
+  auto o = options(1);
+  o.checkpoints = folder.path();
+  auto compute = make(o), undisturbed = make(o);
+  auto a = alone(*compute, 1), b = alone(*undisturbed, 1);
+  a.initialise();
+  b.initialise();
+  a.iterate(0);
+  b.iterate(0);
+  for (std::uint16_t stage = 0; stage <= 1; ++stage) a.must(a.task(TaskKind::kSave, stage, 1));
+  // A rewind in the middle of iteration 1: one microbatch is in the sums, another waits to be folded.
+  a.pipeline(1, 0);
+  a.fold(1, 0);
+  a.pipeline(1, 1);
+  for (std::uint16_t stage = 0; stage <= 1; ++stage) a.must(a.task(TaskKind::kLoad, stage, 1));
+  EXPECT_EQ(a.iterate(1), b.iterate(1));
+}
+
+TEST(TorchCompute, AStateMadeAnewKeepsNothingEither) {
+  auto compute = make(options(1)), undisturbed = make(options(1));
+  auto a = alone(*compute, 1), b = alone(*undisturbed, 1);
+  a.initialise();
+  a.pipeline(0, 0);
+  a.fold(0, 0);
+  a.initialise();
+  b.initialise();
+  EXPECT_EQ(a.iterate(0), b.iterate(0));
+}
+
 TEST(TorchCompute, ApplyInRangesIsApplyAtOnce) {
   auto whole = make(options(1)), pieces = make(options(1));
   auto a = alone(*whole, 1), b = alone(*pieces, 1);

@@ -76,6 +76,30 @@ TEST(Planner, EarliestFinishGivesTheSlowRelayLessWork) {
   EXPECT_LE(slow, 1);
 }
 
+TEST(Planner, ANewcomerGetsWorkBeforeItWasMeasured) {
+  auto candidates = two_by_two();
+  candidates[1].forward = milliseconds(2);
+  candidates[2].forward = Duration::zero();
+  const auto plan = make_plan(run_with("earliest-finish"), candidates);
+  int newcomer = 0;
+  for (const auto& path : plan.paths) newcomer += path[1] == NodeId(2);
+  EXPECT_EQ(newcomer, 3);
+}
+
+TEST(Planner, AJoinerGoesWhereOneDeathWouldEmptyAStage) {
+  auto candidates = two_by_two();
+  candidates.erase(candidates.begin() + 2);  // stage 1 has one relay, and a fast one
+  candidates[1].forward = milliseconds(1);
+  EXPECT_EQ(neediest_stage(run_with("gwtf"), candidates), StageId(1));
+  // Newcomers that have computed nothing yet count too: the third goes where there are fewer.
+  candidates[2].forward = candidates[3].forward = Duration::zero();
+  EXPECT_EQ(neediest_stage(run_with("gwtf"), candidates), StageId(1));
+}
+
+TEST(Planner, AJoinerGoesToTheSlowestOfSafeStages) {
+  EXPECT_EQ(neediest_stage(run_with("gwtf"), two_by_two()), StageId(1));
+}
+
 TEST(Planner, OptimalPrefersTheCheapLinksWithinTheSlots) {
   const auto plan = make_plan(run_with("optimal"), two_by_two());
   int slow = 0;

@@ -1,0 +1,330 @@
+// The sequencer's orders and decisions within an iteration: who owns which contribution, what is done again, who sums
+// which range, and the commit with the next plan.
+#include <algorithm>
+
+#include "swarm/sequencer.h"
+
+namespace tributary::swarm {
+
+void Sequencer::index_reports() {
+  holders_.clear();
+  hops_.clear();
+  const auto m = context_.microbatches();
+  const auto head = context_.head_part();
+  for (const auto& member : raft_.ledger().plan.members) {
+    const auto* report = member.listener ? nullptr : current_report(member);
+    if (!report || report->stage != member.stage) continue;
+    std::size_t embeddings = 0;
+    for (const auto key : report->folded) {
+      if (key >= 2 * m) continue;
+      const auto part = member.stage != StageId(0) ? PartId(member.stage.value()) : key < m ? PartId(0) : head;
+      const MicrobatchId microbatch(key % m);
+      holders_[{part, microbatch}].push_back(member.node);
+      if (part != PartId(0) || embeddings >= report->hops.size()) continue;
+      const auto& hops = report->hops[embeddings++];
+      if (hops.size() == head.value() + 1u) hops_.try_emplace(microbatch, &hops);
+    }
+  }
+}
+
+bool Sequencer::exclude_bad() {
+  const auto& ledger = raft_.ledger();
+  std::set<MicrobatchId> bad;
+  for (const auto& member : ledger.plan.members)
+    if (const auto* report = current_report(member))
+      for (const auto microbatch : report->bad)
+        if (microbatch.value() < context_.microbatches() &&
+            !std::binary_search(ledger.excluded.begin(), ledger.excluded.end(), microbatch))
+          bad.insert(microbatch);
+  if (bad.empty()) return false;
+  const auto most = context_.options.run.most_excluded * context_.microbatches();
+  if (static_cast<double>(bad.size() + ledger.excluded.size()) > most) {
+    fatal_ =
+        "iteration " + to_string(ledger.iteration) + ": " + std::to_string(bad.size() + ledger.excluded.size()) +
+        " of " + std::to_string(context_.microbatches()) +
+        " microbatches have results that are not finite; lower the learning rate, or resume from an earlier checkpoint";
+  }
+  raft_.propose(context_.now, wire::Exclude{ledger.epoch, ledger.iteration, {bad.begin(), bad.end()}});
+  return true;
+}
+
+// Requires that nobody living is assigned: spreads the work over the part's members.
+void Sequencer::assign(PartKey key) {
+  std::map<NodeId, int> load;
+  for (const auto* member : members(context_.stage_of(key.first), false)) load[member->node] = 0;
+  for (const auto& [other, assignee] : assigned_)
+    if (other != key && load.contains(assignee)) ++load[assignee];
+  NodeId best = wire::kNobody;
+  for (const auto& [candidate, count] : load)
+    if (best == wire::kNobody || count < load[best]) best = candidate;
+  if (best == wire::kNobody) return;
+  assigned_[key] = best;
+  // What it needs from a neighbour is lost too.
+  for (const int step : {-1, 1}) {
+    const PartKey beside{PartId(static_cast<std::uint16_t>(key.first.value() + step)), key.second};
+    if (assigned_.contains(beside) && !holders_.contains(beside)) ++context_.counters.deep_replays;
+  }
+}
+
+// Contributions whose maker is gone: the part's survivors make them again.
+void Sequencer::assign_orphans() {
+  const auto& ledger = raft_.ledger();
+  const auto head = context_.head_part();
+  const auto grace = 4 * context_.options.pace.report;
+  for (std::uint32_t i = 0; i < context_.microbatches(); ++i) {
+    const MicrobatchId m(i);
+    if (std::binary_search(ledger.excluded.begin(), ledger.excluded.end(), m)) continue;
+    if (!holders_.contains({PartId(0), m})) {
+      // Still on its way, unless the data node that drives it is gone.
+      const auto driver = assigned_.contains({PartId(0), m}) ? assigned_[{PartId(0), m}] : ledger.plan.paths[i].front();
+      if (!live(driver)) {
+        assigned_.erase({PartId(0), m});
+        assign({PartId(0), m});
+      }
+      continue;
+    }
+    const auto hops = hops_.find(m);
+    for (std::uint16_t p = 1; p <= head.value(); ++p) {
+      const PartKey key{PartId(p), m};
+      if (holders_.contains(key)) {
+        uncovered_since_.erase(key);
+        continue;
+      }
+      // The embedding's gradient is there, so somebody did this part. If it lives, its report is on its way.
+      const auto [since, added] = uncovered_since_.try_emplace(key, context_.now);
+      const bool maker_gone = hops == hops_.end() || !live((*hops->second)[p]);
+      if (!maker_gone && context_.now < since->second + grace) continue;
+      const auto assigned = assigned_.find(key);
+      if (assigned != assigned_.end() && live(assigned->second)) continue;
+      assigned_.erase(key);
+      assign(key);
+    }
+  }
+}
+
+NodeId Sequencer::neighbour(PartId part, MicrobatchId microbatch) const {
+  const auto held = holders_.find({part, microbatch});
+  if (held != holders_.end()) return held->second.front();
+  const auto assigned = assigned_.find({part, microbatch});
+  if (assigned != assigned_.end() && live(assigned->second)) return assigned->second;
+  const auto hops = hops_.find(microbatch);
+  if (hops != hops_.end() && live((*hops->second)[part.value()])) return (*hops->second)[part.value()];
+  const auto planned = raft_.ledger().plan.paths[microbatch.value()][part.value()];
+  if (live(planned)) return planned;
+  const auto others = members(context_.stage_of(part), false);
+  return others.empty() ? wire::kNobody : others[microbatch.value() % others.size()]->node;
+}
+
+wire::Orders Sequencer::make_orders(StageId stage) const {
+  const auto& ledger = raft_.ledger();
+  const auto m = context_.microbatches();
+  wire::Orders orders;
+  orders.stamp = stamp_;
+  orders.term = raft_.term();
+  for (const auto& member : ledger.plan.members)
+    if (!live(member)) orders.dead.push_back(member.node);
+  for (const auto* member : members(stage, true)) orders.receivers.push_back(member->node);
+
+  const auto before = orders_.find(stage);
+  const bool sealed_before = before != orders_.end() && before->second.content.sealed;
+  std::map<NodeId, std::vector<std::uint32_t>> owners;
+  std::map<std::uint32_t, NodeId> owner_before;
+  if (sealed_before)
+    for (const auto& owned : before->second.content.owners)
+      for (const auto key : owned.keys) owner_before[key] = owned.node;
+  for (const auto key : full_set(stage, m, ledger.excluded)) {
+    const auto part = stage != StageId(0) ? PartId(stage.value()) : key < m ? PartId(0) : context_.head_part();
+    const PartKey part_key{part, MicrobatchId(key % m)};
+    const auto held = holders_.find(part_key);
+    const auto assigned = assigned_.find(part_key);
+    const auto kept = owner_before.find(key);
+    NodeId owner = wire::kNobody;
+    if (held != holders_.end()) {
+      const bool keep = kept != owner_before.end() &&
+                        std::find(held->second.begin(), held->second.end(), kept->second) != held->second.end();
+      owner = keep ? kept->second : held->second.front();
+    } else if (sealed_before && assigned != assigned_.end() && live(assigned->second)) {
+      owner = assigned->second;
+    } else if (sealed_before && kept != owner_before.end() && live(kept->second)) {
+      owner = kept->second;
+    } else {
+      return orders;  // not all there yet
+    }
+    owners[owner].push_back(key);
+  }
+  orders.sealed = true;
+  for (auto& [node, keys] : owners) orders.owners.push_back({node, std::move(keys)});
+
+  std::vector<NodeId> summers;
+  std::size_t replicas = 0;
+  for (const auto& member : ledger.plan.members) replicas += member.stage == stage && !member.listener;
+  for (const auto* member : members(stage, false)) summers.push_back(member->node);
+  orders.shares =
+      make_shares(context_.options.run.state_sizes[stage.value()], summers, replicas, context_.options.run.block);
+  for (std::size_t i = 0; i < orders.shares.size(); ++i) {
+    auto& share = orders.shares[i];
+    // A living owner keeps its range; a dead one's goes to somebody who has the result already, if anybody does.
+    if (sealed_before && i < before->second.content.shares.size() && live(before->second.content.shares[i].owner)) {
+      share.owner = before->second.content.shares[i].owner;
+      continue;
+    }
+    for (const auto* member : members(stage, false)) {
+      const auto* report = settled_report(*member);
+      if (report && std::find(report->shares_done.begin(), report->shares_done.end(), i) != report->shares_done.end()) {
+        share.owner = member->node;
+        break;
+      }
+    }
+  }
+  return orders;
+}
+
+void Sequencer::send_orders() {
+  const auto& ledger = raft_.ledger();
+  std::map<StageId, std::map<NodeId, std::vector<wire::Assignment>>> assignments;
+  for (const auto& [key, node] : assigned_) {
+    if (!live(node)) continue;
+    const auto [part, microbatch] = key;
+    const auto held = holders_.find(key);
+    if (held != holders_.end() && std::find(held->second.begin(), held->second.end(), node) != held->second.end())
+      continue;
+    wire::Assignment a{part, microbatch, wire::kNobody, wire::kNobody};
+    if (part > PartId(0)) a.previous = neighbour(PartId(static_cast<std::uint16_t>(part.value() - 1)), microbatch);
+    if (part < context_.head_part())
+      a.next = neighbour(PartId(static_cast<std::uint16_t>(part.value() + 1)), microbatch);
+    assignments[context_.stage_of(part)][node].push_back(a);
+  }
+  for (std::uint16_t s = 0; s <= context_.stages(); ++s) {
+    const StageId stage(s);
+    auto fresh = make_orders(stage);
+    auto& current = orders_[stage];
+    fresh.revision = current.revision;
+    const auto differs = [](const wire::Orders& a, const wire::Orders& b) {
+      return wire::encode(a) != wire::encode(b);
+    };
+    const auto same_assignments = [&] {
+      const auto& now = assignments[stage];
+      if (now.size() != current.assignments.size()) return false;
+      for (const auto& [node, list] : now) {
+        const auto at = current.assignments.find(node);
+        if (at == current.assignments.end() || at->second.size() != list.size()) return false;
+        for (std::size_t i = 0; i < list.size(); ++i) {
+          const auto &x = list[i], &y = at->second[i];
+          if (x.part != y.part || x.microbatch != y.microbatch || x.previous != y.previous || x.next != y.next)
+            return false;
+        }
+      }
+      return true;
+    };
+    const bool nothing_yet = current.revision == 0 && !fresh.sealed && fresh.dead.empty() && assignments[stage].empty();
+    const bool changed = !nothing_yet && (differs(fresh, current.content) || !same_assignments());
+    if (changed) {
+      fresh.revision = ++current.revision;
+      current.content = fresh;
+      current.assignments = assignments[stage];
+    }
+    if (current.revision == 0) continue;
+    for (const auto& member : ledger.plan.members) {
+      if (member.stage != stage || !live(member)) continue;
+      auto& peer = peers_.at(member.node);
+      const auto* report = current_report(member);
+      const bool seen = report && report->term == raft_.term() && report->revision >= current.revision;
+      if (!changed && (seen || context_.now < peer.orders_sent_at + context_.options.pace.report)) continue;
+      peer.orders_sent_at = context_.now;
+      auto orders = current.content;
+      const auto mine = current.assignments.find(member.node);
+      if (mine != current.assignments.end()) orders.assignments = mine->second;
+      deliver(member.node, std::move(orders));
+    }
+  }
+}
+
+bool Sequencer::try_commit() {
+  const auto& ledger = raft_.ledger();
+  const auto& run = context_.options.run;
+  wire::Commit commit;
+  commit.epoch = ledger.epoch;
+  commit.iteration = ledger.iteration;
+  double sum_squares = 0;
+  for (std::uint16_t s = 0; s <= run.stages; ++s) {
+    const StageId stage(s);
+    std::map<std::uint64_t, std::vector<NodeId>> by_hash;
+    double squares = 0;
+    for (const auto* member : members(stage, false)) {
+      const auto* report = settled_report(*member);
+      if (!report || !report->result_complete) {
+        waiting_for_ =
+            "node " + to_string(member->node) + " (stage " + std::to_string(s) + ")" +
+            (context_.detector.suspected(member->node) ? ", which is silent; if it stays so, others take over"
+                                                       : ", which is at work; its log says at what");
+        return false;
+      }
+      by_hash[report->result_hash].push_back(member->node);
+    }
+    const auto most = std::max_element(by_hash.begin(), by_hash.end(),
+                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto source = most->second.front();
+    squares = peers_.at(source).report->sum_squares;
+    commit.results.push_back({most->first, source});
+    sum_squares += squares;
+  }
+  // Losses in microbatch order, whoever reports them.
+  std::map<std::uint32_t, std::pair<double, std::uint64_t>> losses;
+  for (const auto* member : members(StageId(0), false)) {
+    const auto* report = current_report(*member);
+    std::size_t i = 0;
+    for (const auto key : report->folded)
+      if (key >= run.microbatches && i < report->losses.size() && i < report->tokens.size()) {
+        losses.try_emplace(key, report->losses[i], report->tokens[i]);
+        ++i;
+      }
+  }
+  double loss = 0;
+  for (const auto& [key, value] : losses) {
+    loss += value.first;
+    commit.tokens += value.second;
+  }
+  commit.loss = losses.empty() ? 0 : loss / static_cast<double>(losses.size());
+  commit.excluded = static_cast<std::uint32_t>(ledger.excluded.size());
+  const auto step = step_parameters(run.step, ledger.iteration, sum_squares, run.microbatches - commit.excluded,
+                                    run.microbatches, &commit.gradient_norm);
+  commit.learning_rate = step.learning_rate;
+  commit.gradient_scale = step.gradient_scale;
+  commit.halt = halt_;
+  commit.next = next_plan();
+  return raft_.propose(context_.now, std::move(commit));
+}
+
+wire::Plan Sequencer::next_plan() const {
+  const auto& ledger = raft_.ledger();
+  std::vector<Candidate> candidates;
+  std::vector<std::size_t> full(context_.stages() + 1, 0);
+  for (const auto& member : ledger.plan.members) {
+    if (!live(member)) continue;
+    const auto& peer = peers_.at(member.node);
+    const auto* report = current_report(member);
+    bool listener = member.listener;
+    // A listener that has the state and this iteration's result takes part from the next one on.
+    if (listener && report && report->ready && report->result_complete) listener = false;
+    candidates.push_back(candidate(member.node, peer, member.stage, listener));
+    if (!listener && !peer.leaving) ++full[member.stage.value()];
+  }
+  // Who leaves may go once somebody else holds its stage.
+  std::erase_if(candidates, [&](const Candidate& c) {
+    return peers_.at(c.member.node).leaving && (c.member.listener || full[c.member.stage.value()] > 0);
+  });
+  for (const auto& [node, peer] : peers_) {
+    if (peer.dead || peer.leaving || !peer.hello) continue;
+    const auto* member = member_of(ledger.plan, node);
+    if (member && member->incarnation == peer.incarnation) continue;
+    const auto wish = peer.hello->stage;
+    const bool fixed = !peer.hello->any_stage && wish.value() >= 1 && wish.value() <= context_.stages();
+    const auto stage = peer.hello->data_node ? StageId(0)
+                       : fixed               ? wish
+                                             : neediest_stage(context_.options.run, candidates);
+    candidates.push_back(candidate(node, peer, stage, true));
+  }
+  return make_plan(context_.options.run, candidates);
+}
+
+}  // namespace tributary::swarm

@@ -31,6 +31,8 @@ bench: build
 	@scripts/bench.sh
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-16 -i
+soak: build
+	@scripts/soak.sh
 check: build
 	@scripts/check.sh
 clean:

@@ -17,6 +17,7 @@ wanted() {
 status=0
 for source in bench/*; do
   name=$(basename "${source%.*}")
+  [ "$name" != soak ] || continue  # `make soak`
   wanted "$name" "$@" || continue
   case $source in
     *.cpp) command=("build/bench_$name") ;;

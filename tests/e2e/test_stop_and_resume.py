@@ -42,3 +42,16 @@ def test_a_single_process_goes_on_where_a_swarm_stopped(swarm, tributary, swarm_
     assert done.returncode == 0, done.stderr
     assert f"resuming after iteration {len(first.losses())}" in done.stdout or "resuming" in done.stdout
     assert f"weights SHA-256 {expected_sha256(ITERATIONS)}" in done.stdout
+
+
+def test_a_swarm_goes_on_where_a_single_process_stopped(swarm, expected_sha256):
+    first = swarm(f"training.iterations={ITERATIONS}", "swarm.relays=[]", "swarm.stages=3")
+    first.reach(7)
+    first.interrupt()
+    assert first.finish() == 0, first.output()
+    done = len(first.losses())
+    assert 7 <= done < ITERATIONS
+    second = swarm(f"training.iterations={ITERATIONS}")
+    assert second.finish() == 0, second.output()
+    assert second.sha256() == expected_sha256(ITERATIONS)
+    assert [line["iteration"] for line in second.metrics() if "loss" in line] == list(range(ITERATIONS))

@@ -12,6 +12,27 @@ Duration compute_time(const Candidate& candidate) {
   return candidate.forward == Duration::zero() ? milliseconds(100) : candidate.forward;
 }
 
+// Who has not computed here yet is taken to be as fast as its stage's others, or as all others: if it were thought
+// slow, it would stay without work, and so unmeasured, for ever.
+std::vector<Candidate> with_guesses(std::vector<Candidate> candidates) {
+  std::map<StageId, std::pair<Duration, int>> by_stage;
+  std::pair<Duration, int> all{Duration::zero(), 0};
+  for (const auto& c : candidates) {
+    if (c.forward == Duration::zero()) continue;
+    for (auto* sum : {&by_stage[c.member.stage], &all}) {
+      sum->first += c.forward;
+      ++sum->second;
+    }
+  }
+  for (auto& c : candidates) {
+    if (c.forward != Duration::zero() || c.member.stage == StageId(0)) continue;
+    const auto at = by_stage.find(c.member.stage);
+    const auto& known = at != by_stage.end() ? at->second : all;
+    if (known.second > 0) c.forward = known.first / known.second;
+  }
+  return candidates;
+}
+
 Duration one_way(const Candidate& from, NodeId to) {
   const auto at = from.round_trip.find(to);
   return at == from.round_trip.end() ? milliseconds(1) : at->second / 2;
@@ -80,7 +101,8 @@ std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, 
 
 }  // namespace
 
-wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates) {
+wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given) {
+  const auto candidates = with_guesses(given);
   wire::Plan plan;
   Stages stages(run.stages + 1);
   for (const auto& candidate : candidates) {
@@ -116,7 +138,7 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
 
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members) {
   std::vector<double> speed(run.stages + 1, 0);
-  for (const auto& member : members)
+  for (const auto& member : with_guesses(members))
     speed[member.member.stage.value()] += 1 / std::max(1e-6, to_seconds(compute_time(member)));
   std::size_t best = 1;
   for (std::size_t s = 2; s < speed.size(); ++s)

@@ -304,8 +304,9 @@ wire::Plan Sequencer::next_plan() const {
     const auto& peer = peers_.at(member.node);
     const auto* report = current_report(member);
     bool listener = member.listener;
-    // A listener that has the state and this iteration's result takes part from the next one on.
-    if (listener && report && report->ready && report->result_complete) listener = false;
+    // A listener that has the state takes part from the next iteration on. The running one's result it has or fetches;
+    // were it awaited here, a stage with one quick member would always commit first, and never take a second one in.
+    if (listener && report && report->ready) listener = false;
     candidates.push_back(candidate(member.node, peer, member.stage, listener));
     if (!listener && !peer.leaving) ++full[member.stage.value()];
   }

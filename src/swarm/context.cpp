@@ -90,6 +90,10 @@ void Context::computed(const TaskResult& result) {
   const double took = to_seconds(now - running_since_);
   auto [at, first] = mean_s_.try_emplace(running_kind_, took);
   if (!first) at->second += 0.2 * (took - at->second);
+  if (running_kind_ == TaskKind::kForward) {
+    forward_ran_ = true;
+    fade_ = 1;
+  }
   const auto done = std::exchange(running_done_, nullptr);
   if (done) done(result);
   issue();
@@ -99,6 +103,11 @@ void Context::reset_tasks() {
   urgent_.clear();
   pipeline_.clear();
   running_done_ = nullptr;
+}
+
+void Context::iteration_begins() {
+  constexpr double kFade = 0.8;
+  if (!std::exchange(forward_ran_, false)) fade_ *= kFade;
 }
 
 Duration Context::mean_of(TaskKind kind) const {

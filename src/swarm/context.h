@@ -63,6 +63,12 @@ class Context {
   bool stuck() const;
   std::uint64_t tasks_done() const { return tasks_done_; }
   Duration mean_of(TaskKind kind) const;
+  // What a forward pass takes here, for the planner. It fades while this node gets none, so that one bad measure (a
+  // first pass, a busy moment) does not leave it without work for ever: some iterations later it is measured again.
+  Duration forward_time() const {
+    return Duration(static_cast<std::int64_t>(mean_of(TaskKind::kForward).count() * fade_));
+  }
+  void iteration_begins();
   Time next_task_check() const;
 
   // --- Knowing
@@ -111,6 +117,8 @@ class Context {
   std::function<void(const TaskResult&)> running_done_;
   std::uint64_t tasks_done_ = 0;
   std::map<TaskKind, double> mean_s_;
+  double fade_ = 1;
+  bool forward_ran_ = true;  // since the last iteration began
 };
 
 }  // namespace tributary::swarm

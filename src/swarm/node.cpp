@@ -310,6 +310,7 @@ void Node::loaded(const TaskResult& result) {
 }
 
 void Node::begin_iteration() {
+  context_.iteration_begins();
   if (latest_.iteration == context_.ledger.iteration) context_.ledger = latest_;
   context_.dead.clear();
   fetch_at_ = kNever;
@@ -498,7 +499,7 @@ wire::Report Node::make_report() const {
   report.shared_disk = context_.options.shared_disk;
   for (auto at = inventory_.rbegin(); at != inventory_.rend() && report.checkpoints.size() < 8; ++at)
     if (at->stage == stage_) report.checkpoints.push_back(*at);
-  const auto forward = context_.mean_of(TaskKind::kForward);
+  const auto forward = context_.forward_time();
   report.forward_us = static_cast<std::uint32_t>(std::min<std::int64_t>(0xffffffff, forward.count() / 1000));
   for (const auto& member : context_.ledger.plan.members) {
     const bool next =

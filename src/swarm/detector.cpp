@@ -23,8 +23,12 @@ bool Detector::heard(Time now, NodeId peer) {
 }
 
 // RFC 6298's estimators.
-void Detector::sample(NodeId peer, Duration round_trip) {
+void Detector::sample(Time now, NodeId peer, Duration round_trip) {
   auto& entry = peers_[peer];
+  entry.sampled = now;
+  entry.quick = entry.quick == Duration::zero() || round_trip < entry.quick
+                    ? std::max(round_trip, Duration(1))
+                    : entry.quick + (round_trip - entry.quick) / 8;
   if (entry.smoothed == Duration::zero()) {
     entry.smoothed = std::max(round_trip, Duration(1));
     entry.deviation = round_trip / 2;
@@ -95,6 +99,16 @@ Time Detector::next_wake() const {
 bool Detector::suspected(NodeId peer) const {
   const auto at = peers_.find(peer);
   return at != peers_.end() && at->second.suspected;
+}
+
+Duration Detector::link_delay(NodeId peer) const {
+  const auto at = peers_.find(peer);
+  return at == peers_.end() ? Duration::zero() : at->second.quick;
+}
+
+Time Detector::sampled(NodeId peer) const {
+  const auto at = peers_.find(peer);
+  return at == peers_.end() ? Time::min() : at->second.sampled;
 }
 
 Duration Detector::round_trip(NodeId peer, Duration fallback) const {

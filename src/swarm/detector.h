@@ -18,7 +18,7 @@ class Detector {
 
   // Any message is a sign of life. True if the peer had been heard before, and was suspected until now.
   bool heard(Time now, NodeId peer);
-  void sample(NodeId peer, Duration round_trip);
+  void sample(Time now, NodeId peer, Duration round_trip);
   // The transport lost its connection: suspected at once, until it is heard again.
   void lost(NodeId peer);
 
@@ -32,6 +32,10 @@ class Detector {
   bool suspected(NodeId peer) const;
   // Smoothed round trip, or `fallback` if none was measured.
   Duration round_trip(NodeId peer, Duration fallback = milliseconds(100)) const;
+  // What the way there and back takes when nothing is in its way, for the planner; zero: not measured.
+  Duration link_delay(NodeId peer) const;
+  // When its round trip was last measured; Time::min(): never.
+  Time sampled(NodeId peer) const;
   Duration deadline(NodeId peer) const;
   void forget(NodeId peer) { peers_.erase(peer); }
 
@@ -42,6 +46,8 @@ class Detector {
     Time pinged = Time::min();
     Duration smoothed = Duration::zero();  // zero: not measured
     Duration deviation = Duration::zero();
+    Duration quick = Duration::zero();  // falls at once, rises slowly
+    Time sampled = Time::min();
     bool suspected = false;
   };
   Time silent_since(const Peer& peer) const { return std::max(peer.heard, peer.watched_since); }

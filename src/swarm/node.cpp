@@ -143,7 +143,7 @@ void Node::receive(NodeId from, const wire::Message& message) {
         } else if constexpr (std::is_same_v<T, wire::Pong>) {
           const auto sent = Time(Duration(static_cast<std::int64_t>(body.nonce)));
           if (sent <= context_.now && context_.now - sent < seconds(60))
-            context_.detector.sample(from, context_.now - sent);
+            context_.detector.sample(context_.now, from, context_.now - sent);
           if (body.stuck && sequencer_) sequencer_->stuck(from);
         } else if constexpr (std::is_same_v<T, wire::WantResult>) {
           if (body.stamp.epoch == context_.ledger.epoch) reduction_.receive(from, body);
@@ -309,8 +309,23 @@ void Node::loaded(const TaskResult& result) {
   begin_iteration();
 }
 
+// One link of the stage ahead an iteration, the one whose measure is oldest: else a relay that came back, first
+// measured while it was busy starting, would look far away for ever and get no work.
+void Node::probe_a_link() {
+  const StageId ahead(static_cast<std::uint16_t>((stage_.value() + 1u) % (context_.stages() + 1u)));
+  NodeId oldest = wire::kNobody;
+  for (const auto& member : context_.ledger.plan.members) {
+    if (member.stage != ahead || member.node == context_.options.self || !context_.reachable(member.node)) continue;
+    if (oldest == wire::kNobody || context_.detector.sampled(member.node) < context_.detector.sampled(oldest))
+      oldest = member.node;
+  }
+  if (oldest != wire::kNobody)
+    context_.send(oldest, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
+}
+
 void Node::begin_iteration() {
   context_.iteration_begins();
+  probe_a_link();
   if (latest_.iteration == context_.ledger.iteration) context_.ledger = latest_;
   context_.dead.clear();
   fetch_at_ = kNever;
@@ -504,7 +519,7 @@ wire::Report Node::make_report() const {
   for (const auto& member : context_.ledger.plan.members) {
     const bool next =
         member.stage.value() == stage_.value() + 1 || (member.stage == StageId(0) && stage_ != StageId(0));
-    const auto round_trip = context_.detector.round_trip(member.node, Duration::zero());
+    const auto round_trip = context_.detector.link_delay(member.node);
     if (next && round_trip > Duration::zero())
       report.links.push_back({member.node, static_cast<std::uint32_t>(round_trip.count() / 1000)});
   }

@@ -77,6 +77,7 @@ class Node {
   void enter_epoch();
   void loaded(const TaskResult& result);
   void begin_iteration();
+  void probe_a_link();
   void pursue_commit();
   void applied(const wire::Commit& commit, std::uint64_t weights_hash);
   void save_if_due();

@@ -44,8 +44,9 @@ def kill_in_phase(swarm, chance, phase):
 def test_sixty_iterations_with_a_kill_every_five_have_the_weights_of_a_single_process(swarm, expected_sha256, tmp_path,
                                                                                       seed):
     chance = random.Random(seed)
-    # So slow that a killed relay has come back when its stage's other relay is struck.
-    one = swarm("network.latency_ms=30", environment={"TRIBUTARY_LOG": "debug"})
+    # So slow that a killed relay has come back when its stage's other relay is struck, and so much slower in computing
+    # than on the way that both relays of a stage get work.
+    one = swarm("network.latency_ms=10", "swarm.slow=[10, 10, 10, 10, 10, 10]", environment={"TRIBUTARY_LOG": "debug"})
     phases = []
     wanted = ["forward", "backward", "reduce", "seal to commit"]
     for number in range(11):

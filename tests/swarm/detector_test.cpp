@@ -25,7 +25,7 @@ struct Watched {
         answer_at = kNever;
         if (alive) {
           detector.heard(now, kPeer);
-          detector.sample(kPeer, round_trip);
+          detector.sample(now, kPeer, round_trip);
         }
       }
       for (const auto peer : detector.due_pings(now)) {

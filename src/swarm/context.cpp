@@ -51,6 +51,10 @@ void Context::send(NodeId to, wire::Body body, Payload payload) {
   effects->push_back(Send{to, {std::move(body), std::move(payload)}});
 }
 
+void Context::exit(ExitReason reason, std::string message) {
+  effects->emplace_back(std::in_place_type<Exit>, reason, std::move(message));
+}
+
 void Context::run(Task task, std::function<void(const TaskResult&)> done) {
   task.id = next_task_++;
   (is_pipeline(task.kind) ? pipeline_ : urgent_).push_back({std::move(task), std::move(done)});

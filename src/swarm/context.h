@@ -51,6 +51,8 @@ class Context {
 
   // --- Acting
   void send(NodeId to, wire::Body body, Payload payload = {});
+  // The last effect of this node.
+  void exit(ExitReason reason, std::string message);
   // Runs a task; `done` is called with its result unless the state it belongs to was dropped before (reset_tasks).
   // Pipeline tasks wait until no other kind is queued; all others run in the order of the calls.
   void run(Task task, std::function<void(const TaskResult&)> done);

@@ -1,0 +1,236 @@
+// How a node follows the log: into an epoch, from iteration to iteration by the commits, out of the plan and back, to
+// the end of the run.
+#include <algorithm>
+#include <utility>
+
+#include "swarm/node.h"
+
+namespace tributary::swarm {
+
+const wire::Commit* Node::commit_of(Iteration iteration) const {
+  for (const auto& commit : latest_.recent)
+    if (commit.iteration == iteration) return &commit;
+  return nullptr;
+}
+
+void Node::follow(const wire::Ledger& ledger) {
+  if (ledger.index <= latest_.index) return;
+  latest_ = ledger;
+  if (latest_.epoch == 0) return;
+  if (latest_.epoch != context_.ledger.epoch || phase_ == Phase::kOutside) return enter_epoch();
+  if (phase_ != Phase::kWorking && phase_ != Phase::kListening) return;
+  if (latest_.iteration > context_.ledger.iteration) return pursue_commit();
+  if (latest_.iteration != context_.ledger.iteration) return;
+  const bool grown = latest_.excluded.size() > context_.ledger.excluded.size();
+  context_.ledger = latest_;
+  if (grown) {
+    context_.counters.excluded += 1;
+    pipeline_.drop_excluded();
+    reduction_.drop_results();
+    report_due_ = true;
+  }
+}
+
+// Also for a node outside that sees the ledger move: perhaps there is a place for it now.
+void Node::enter_epoch() {
+  if (latest_.epoch != context_.ledger.epoch) {
+    if (context_.ledger.epoch != 0 && phase_ != Phase::kOutside) ++context_.counters.rewinds;
+    context_.reset_tasks();
+    pipeline_.begin(false, StageId(0));
+    reduction_.reset();
+    sync_.reset();
+    holding_ = applying_ = false;
+    saved_ = {};
+    phase_ = Phase::kOutside;
+  }
+  context_.ledger = latest_;
+  context_.dead.clear();
+  const auto* self = member_of(latest_.plan, context_.options.self);
+  if (!self || self->incarnation != context_.incarnation) {
+    if (leaving_) leave_now();
+    return;
+  }
+  stage_ = self->stage;
+  if (self->listener) {
+    Task task;
+    task.kind = TaskKind::kInit;
+    task.stage = stage_;
+    context_.run(task, nullptr);
+    ++context_.counters.joins;
+    phase_ = Phase::kListening;
+    sync_.begin(stage_, size_of(stage_));
+    begin_iteration();
+    return;
+  }
+  if (latest_.iteration != latest_.checkpoint) return rejoin();  // the epoch went on without this node
+  phase_ = Phase::kLoading;
+  Task task;
+  task.kind = latest_.checkpoint == Iteration(0) ? TaskKind::kInit : TaskKind::kLoad;
+  task.stage = stage_;
+  task.iteration = latest_.checkpoint;
+  context_.run(task, [this](const TaskResult& result) { loaded(result); });
+}
+
+void Node::loaded(const TaskResult& result) {
+  if (!result.ok) return rejoin();
+  holding_ = true;
+  weights_hash_ = result.hash;
+  phase_ = Phase::kWorking;
+  if (latest_.epoch != context_.ledger.epoch) return enter_epoch();
+  begin_iteration();
+}
+
+// One link of the stage ahead an iteration, the one whose measure is oldest: else a relay that came back, first
+// measured while it was busy starting, would look far away for ever and get no work.
+void Node::probe_a_link() {
+  const StageId ahead(static_cast<std::uint16_t>((stage_.value() + 1u) % (context_.stages() + 1u)));
+  NodeId oldest = wire::kNobody;
+  for (const auto& member : context_.ledger.plan.members) {
+    if (member.stage != ahead || member.node == context_.options.self || !context_.reachable(member.node)) continue;
+    if (oldest == wire::kNobody || context_.detector.sampled(member.node) < context_.detector.sampled(oldest))
+      oldest = member.node;
+  }
+  if (oldest != wire::kNobody)
+    context_.send(oldest, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
+}
+
+void Node::begin_iteration() {
+  context_.iteration_begins();
+  probe_a_link();
+  if (latest_.iteration == context_.ledger.iteration) context_.ledger = latest_;
+  context_.dead.clear();
+  fetch_at_ = kNever;
+  fetch_tries_ = 0;
+  report_due_ = true;
+  const bool behind = latest_.iteration > context_.ledger.iteration;
+  reduction_.begin(stage_, size_of(stage_));
+  if (behind || run_over()) {
+    pipeline_.begin(false, stage_);
+    if (run_over()) {
+      phase_ = Phase::kFinishing;
+      if (sequencer_) sequencer_->finishing();
+    }
+    if (behind) pursue_commit();
+    return;
+  }
+  const auto* self = member_of(context_.ledger.plan, context_.options.self);
+  if (!self || self->incarnation != context_.incarnation) {
+    return leaving_ ? leave_now() : rejoin();
+  }
+  if (!self->listener && !holding_) return rejoin();
+  phase_ = self->listener ? Phase::kListening : Phase::kWorking;
+  pipeline_.begin(!self->listener, stage_);
+  auto early = std::exchange(early_, {});
+  for (auto& [from, message] : early) receive(from, message);
+}
+
+// The ledger is past this iteration. Takes the step once the committed result is here.
+void Node::pursue_commit() {
+  if (applying_) return;
+  const auto* commit = commit_of(context_.ledger.iteration);
+  if (!commit || stage_.value() >= commit->results.size()) return rejoin();
+  const auto& wanted = commit->results[stage_.value()];
+  const bool mismatch = reduction_.complete() && reduction_.hash() != wanted.hash;
+  if (!reduction_.complete() || mismatch) {
+    // Ranges may still be on their way to a listener; afterwards it asks.
+    if (fetch_at_ == kNever)
+      fetch_at_ = mismatch
+                      ? context_.now
+                      : context_.now + 2 * context_.detector.round_trip(wanted.source) + context_.options.pace.report;
+    if (context_.now < fetch_at_) return;
+    std::vector<NodeId> sources = {wanted.source};
+    for (const auto& member : latest_.plan.members)
+      if (member.stage == stage_ && !member.listener) sources.push_back(member.node);
+    std::erase(sources, context_.options.self);
+    if (sources.empty()) return rejoin();
+    fetch_at_ = context_.now + context_.options.pace.retry_first;
+    reduction_.fetch(sources[fetch_tries_++ % sources.size()]);
+    return;
+  }
+  applying_ = true;
+  const StepParameters step{commit->learning_rate, commit->gradient_scale, commit->iteration.value() + 1};
+  if (!holding_) {
+    sync_.apply(*commit, step);
+    context_.after_tasks([this, commit = *commit] { applied(commit, 0); });
+    return;
+  }
+  Task task;
+  task.kind = TaskKind::kApply;
+  task.stage = stage_;
+  task.iteration = commit->iteration;
+  task.range = {0, size_of(stage_)};
+  task.step = step;
+  context_.run(task, [this, commit = *commit](const TaskResult& result) { applied(commit, result.hash); });
+}
+
+void Node::applied(const wire::Commit& commit, std::uint64_t weights_hash) {
+  applying_ = false;
+  weights_hash_ = weights_hash;
+  reduction_.keep(commit.iteration);
+  if (holding_) context_.effects->emplace_back(Applied{commit, stage_, weights_hash});
+  if (commit.iteration >= Iteration(2)) {
+    Task task;
+    task.kind = TaskKind::kForget;
+    task.stage = stage_;
+    task.iteration = Iteration(commit.iteration.value() - 2);
+    context_.run(task, nullptr);
+  }
+  context_.ledger.iteration = Iteration(commit.iteration.value() + 1);
+  context_.ledger.excluded.clear();
+  context_.ledger.plan = latest_.plan;
+  context_.ledger.halted = commit.halt;
+  save_if_due();
+  begin_iteration();
+}
+
+void Node::save_if_due() {
+  const auto done = context_.ledger.iteration.value();
+  const auto every = context_.options.run.checkpoint_every;
+  if (!holding_ || !(run_over() || (every > 0 && done % every == 0))) return;
+  Task task;
+  task.kind = TaskKind::kSave;
+  task.stage = stage_;
+  task.iteration = context_.ledger.iteration;
+  context_.run(task, [this, iteration = context_.ledger.iteration](const TaskResult& result) {
+    if (!result.ok) return;
+    saved_ = iteration;
+    inventory_.insert({stage_, iteration});
+    while (inventory_.size() > kMostSaved) inventory_.erase(inventory_.begin());
+    report_due_ = true;
+  });
+}
+
+// Declared dead, or too far behind: everything of the old life is dropped, and the node asks for a place anew.
+void Node::rejoin() {
+  ++context_.counters.rejoins;
+  context_.incarnation = Incarnation(context_.incarnation.value() + 1);
+  context_.reset_tasks();
+  pipeline_.begin(false, StageId(0));
+  reduction_.reset();
+  sync_.reset();
+  holding_ = applying_ = false;
+  early_.clear();
+  fetch_at_ = kNever;
+  phase_ = Phase::kOutside;
+  hello_at_ = context_.now;
+}
+
+void Node::leave_now() {
+  phase_ = Phase::kGone;
+  context_.exit(ExitReason::kLeft, "");
+}
+
+// Everything is done and saved, and so says the log.
+void Node::finish() {
+  const bool over = latest_.halted || latest_.iteration.value() >= context_.options.run.iterations;
+  if (!over || latest_.epoch == 0 || latest_.checkpoints.empty() || latest_.checkpoints.back() != latest_.iteration)
+    return;
+  // A process that resumes a halted run finds this in its log, and waits for the next epoch.
+  const bool resumed = latest_.halted && phase_ != Phase::kFinishing;
+  if (resumed || (leading() && !sequencer_->may_exit())) return;
+  if (!leading() && phase_ != Phase::kOutside) to_leader(make_report());
+  phase_ = Phase::kGone;
+  context_.exit(latest_.halted ? ExitReason::kHalted : ExitReason::kFinished, "");
+}
+
+}  // namespace tributary::swarm

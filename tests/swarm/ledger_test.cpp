@@ -83,7 +83,7 @@ TEST(FullSet, HasEachContributionOnceButTheExcluded) {
 }
 
 TEST(Shares, CoverTheVectorOnceCutAtBlocks) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto size = *rc::gen::inRange<std::uint64_t>(1, 100000);
     const auto block = *rc::gen::element<std::uint64_t>(1, 4, 4096);
     const auto owners = *rc::gen::inRange<std::uint32_t>(1, 20);
@@ -99,11 +99,11 @@ TEST(Shares, CoverTheVectorOnceCutAtBlocks) {
       at = share.end;
     }
     RC_ASSERT(at == size);
-  });
+  }));
 }
 
 TEST(Planner, EveryPathTakesOneMemberOfEachStage) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     RunOptions run;
     run.stages = *rc::gen::inRange<std::uint16_t>(1, 6);
     run.microbatches = *rc::gen::inRange<std::uint32_t>(1, 40);
@@ -131,7 +131,7 @@ TEST(Planner, EveryPathTakesOneMemberOfEachStage) {
         RC_ASSERT(member && !member->listener && member->stage.value() == p);
       }
     }
-  });
+  }));
 }
 
 Candidate relay(std::uint32_t id, std::uint16_t stage, int forward_ms) {

@@ -82,13 +82,19 @@ def test_a_corrupt_checkpoint_is_passed_over(swarm, expected_sha256):
     assert second.sha256() == expected_sha256(ITERATIONS)
 
 
-def test_a_corrupt_decision_log_is_refused_with_what_to_do(swarm):
+def test_a_corrupt_decision_log_is_refused_with_what_to_do(swarm, expected_sha256):
     first = halted(swarm, 7)
-    flip_a_byte(first.run / "nodes" / "0" / "log")
+    log = first.run / "nodes" / "0" / "log"
+    flip_a_byte(log)
     second = swarm(f"training.iterations={ITERATIONS}")
     assert second.finish() == 1
     assert "decision log" in second.output() and "damaged" in second.output()
-    assert "restore the file" in second.output()
+    assert "remove the file" in second.output()
+
+    log.unlink()
+    third = swarm(f"training.iterations={ITERATIONS}")
+    assert third.finish() == 0, third.output()
+    assert third.sha256() == expected_sha256(ITERATIONS)
 
 
 def test_a_second_supervisor_does_not_touch_a_running_swarm(swarm, tributary, swarm_config, expected_sha256):

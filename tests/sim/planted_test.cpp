@@ -32,7 +32,7 @@ class PlantedBug : public testing::TestWithParam<Planted> {};
 TEST_P(PlantedBug, IsFound) {
   swarm::PlantedBugs bugs;
   bugs.*GetParam().bug = true;
-  for (std::uint64_t seed = 1; seed <= kAllSeeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     ChaosOptions options;
     options.seed = seed;
     options.bugs = bugs;
@@ -42,7 +42,8 @@ TEST_P(PlantedBug, IsFound) {
                 result.violation.c_str());
     return;
   }
-  FAIL() << "no seed up to " << kAllSeeds << " shows it";
+  if (seeds() < kAllSeeds) GTEST_SKIP() << "not within the few seeds of this run";
+  FAIL() << "no seed up to " << seeds() << " shows it";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlantedBug, testing::ValuesIn(kPlanted),

@@ -28,12 +28,14 @@ finish() {
   say "$1: $2 passed, $3 failed${5:-} in $((SECONDS - $4)) s"
 }
 
-# configure_and_build PRESET FOLDER [TARGET...]
+# configure_and_build PRESET FOLDER [TARGET...]; prints the build only if it fails.
 configure_and_build() {
   local preset=$1 folder=$2
   shift 2
   [ -e "$folder/build.ninja" ] || cmake --preset "$preset" > /dev/null || return 1
-  cmake --build "$folder" -j "$JOBS" ${*:+--target "$@"} | tail -n 20
+  cmake --build "$folder" -j "$JOBS" ${*:+--target "$@"} > "$results/build-$preset.log" 2>&1 && return
+  tail -n 40 "$results/build-$preset.log"
+  return 1
 }
 
 # run_ctest NAME FOLDER REGEX; tests that take longest run first, once ctest has seen them.

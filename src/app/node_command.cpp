@@ -194,6 +194,17 @@ int node(const NodeArguments& given) {
       std::printf("{\"event\":\"repaired\"}\n");
       std::fflush(stdout);
     };
+  options.on_evaluated = [&](const swarm::Evaluated& evaluated) {
+    const nlohmann::ordered_json line = {
+        {"event", "evaluated"}, {"iteration", evaluated.iteration.value()}, {"loss", evaluated.loss}};
+    if (arguments.json) {
+      std::printf("%s\n", line.dump().c_str());
+    } else {
+      std::printf("after iteration %llu: held-out loss %.4f\n",
+                  static_cast<unsigned long long>(evaluated.iteration.value()), evaluated.loss);
+    }
+    std::fflush(stdout);
+  };
   options.on_applied = [&](const swarm::Applied& applied) { report_applied(arguments, applied); };
 
   node::Process process(std::move(options));

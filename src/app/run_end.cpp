@@ -14,12 +14,9 @@ model::CheckpointKey checkpoint_key(const Workload& work, const RunFolder& folde
 
 }  // namespace
 
-Result<void> evaluate(const Workload& work, RunFolder& folder, Progress& progress, node::TorchCompute& compute,
-                      std::uint64_t done) {
-  const auto windows = work.held_out();
-  if (windows.empty()) return {};
-  const double loss = compute.evaluate(windows);
-  const double bits = work.bits_per_byte(loss, windows);
+Result<void> report_held_out(const Workload& work, RunFolder& folder, Progress& progress, std::uint64_t done,
+                             double loss) {
+  const double bits = work.bits_per_byte(loss);
   char text[96];
   std::snprintf(text, sizeof text, "after iteration %llu: held-out loss %.4f, %.4f bits per byte",
                 static_cast<unsigned long long>(done), loss, bits);
@@ -27,6 +24,28 @@ Result<void> evaluate(const Workload& work, RunFolder& folder, Progress& progres
   const nlohmann::ordered_json line = {
       {"iteration", done == 0 ? 0 : done - 1}, {"held_out_loss", loss}, {"bits_per_byte", bits}};
   return folder.write_metrics(line.dump());
+}
+
+Result<void> evaluate(const Workload& work, RunFolder& folder, Progress& progress, node::TorchCompute& compute,
+                      std::uint64_t done) {
+  if (work.held_out_batches() == 0) return {};
+  double sum = 0;
+  for (std::uint32_t batch = 0; batch < work.held_out_batches(); ++batch) {
+    swarm::Task task;
+    task.kind = swarm::TaskKind::kEvaluate;
+    task.microbatch = MicrobatchId(batch);
+    const std::uint16_t head = work.cut.stages() + 1;
+    for (std::uint16_t part = 0; part <= head; ++part) {
+      ++task.id;
+      task.part = PartId(part);
+      task.stage = StageId(part == head ? 0 : part);
+      auto result = compute.run(task);
+      if (!result.ok) return Error{"held-out loss: " + result.error};
+      task.input = std::move(result.output);
+      if (part == head) sum += result.loss;
+    }
+  }
+  return report_held_out(work, folder, progress, done, sum / work.held_out_batches());
 }
 
 Result<void> evaluate_checkpoint(const Workload& work, RunFolder& folder, Progress& progress, std::uint64_t done) {

@@ -11,6 +11,10 @@ namespace tributary::app {
 Result<void> evaluate(const Workload& work, RunFolder& folder, Progress& progress, node::TorchCompute& compute,
                       std::uint64_t done);
 
+// Says a held-out loss and writes it to the metrics.
+Result<void> report_held_out(const Workload& work, RunFolder& folder, Progress& progress, std::uint64_t done,
+                             double loss);
+
 // The same of a checkpoint on disk.
 Result<void> evaluate_checkpoint(const Workload& work, RunFolder& folder, Progress& progress, std::uint64_t done);
 

@@ -290,6 +290,8 @@ class Supervisor {
     const auto object = nlohmann::json::parse(text, nullptr, false);
     if (!object.is_object()) return {};
     if (object.value("event", "") == "repaired") survival_.repaired();
+    if (object.value("event", "") == "evaluated")
+      return report_held_out(work_, folder_, progress_, object["iteration"], object["loss"]);
     if (object.value("event", "") != "applied") return {};
     const std::pair<std::uint64_t, std::uint64_t> at{object["epoch"], object["iteration"]};
     if (seen_ && at <= *seen_) return {};

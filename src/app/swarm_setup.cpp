@@ -33,6 +33,9 @@ swarm::RunOptions run_options(const Workload& work) {
   run.microbatches = config.training.microbatches;
   run.iterations = config.training.iterations;
   run.checkpoint_every = config.training.checkpoint_every;
+  run.payload_bytes = work.compute_options({}, false).payload_bytes();
+  run.evaluate_every = config.training.eval_every;
+  run.evaluate_batches = work.held_out_batches();
   run.voters = voters(config);
   const auto& relays = config.swarm.relays;
   run.replicas_at_start =

@@ -142,7 +142,7 @@ int train(const TrainArguments& arguments) {
   catch_interrupts("\nstopping after this iteration; once more to stop at once\n");
   Training training(*work, *folder, **compute);
   training.progress().say(describe(*work));
-  if (work->held_out().empty()) {
+  if (work->held_out_batches() == 0) {
     training.progress().say("the held-out text is shorter than a batch: no evaluation; raise data.held_out");
   }
   const auto trained = run_training(training, config->training);

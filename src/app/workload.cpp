@@ -1,8 +1,11 @@
 #include "app/workload.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <thread>
+
+#include "swarm/evaluation.h"
 
 namespace tributary::app {
 namespace {
@@ -27,17 +30,23 @@ Result<Workload> load_workload(const RunConfig& config, const std::filesystem::p
       work.corpus, {config.seed, config.training.microbatches, config.training.batch, config.training.sequence});
   if (!batches) return batches.error();
   work.batches = std::make_shared<const text::Batches>(std::move(*batches));
+  const std::uint64_t length = config.training.sequence + 1ull, batch = config.training.batch;
+  const auto limit = std::min(swarm::Evaluation::kMostBatches * batch,
+                              std::max<std::uint64_t>(batch, kEvaluationTokens / config.training.sequence));
+  auto windows = work.batches->held_out(limit);
+  windows.resize(windows.size() / (length * batch) * (length * batch));
+  work.held_out = std::make_shared<const std::vector<text::Token>>(std::move(windows));
   return work;
 }
 
-std::vector<text::Token> Workload::held_out() const {
-  const std::uint64_t length = config.training.sequence + 1ull, batch = config.training.batch;
-  auto windows = batches->held_out(std::max<std::uint64_t>(batch, kEvaluationTokens / config.training.sequence));
-  windows.resize(windows.size() / (length * batch) * (length * batch));
-  return windows;
+std::uint32_t Workload::held_out_batches() const {
+  const std::uint64_t length = config.training.sequence + 1ull;
+  return held_out ? static_cast<std::uint32_t>(held_out->size() / (length * config.training.batch)) : 0;
 }
 
-double Workload::bits_per_byte(double loss, const std::vector<text::Token>& windows) const {
+double Workload::bits_per_byte(double loss) const {
+  if (!held_out) return 0;
+  const auto& windows = *held_out;
   const std::uint64_t length = config.training.sequence + 1ull;
   std::uint64_t bytes = 0, tokens = 0;
   for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -66,10 +75,17 @@ node::ComputeOptions Workload::compute_options(const std::filesystem::path& chec
   options.epsilon = t.epsilon;
   options.weight_decay = t.weight_decay;
   options.checkpoints = checkpoints;
-  if (batches)
+  if (batches) {
+    const std::size_t size = (t.sequence + 1ull) * t.batch;
+    options.held_out = [windows = held_out, size](std::uint32_t batch) {
+      if ((batch + 1) * size > windows->size()) return std::vector<text::Token>{};
+      return std::vector<text::Token>(windows->begin() + static_cast<std::ptrdiff_t>(batch * size),
+                                      windows->begin() + static_cast<std::ptrdiff_t>((batch + 1) * size));
+    };
     options.tokens = [source = batches](Iteration iteration, MicrobatchId microbatch) {
       return source->tokens(iteration, microbatch);
     };
+  }
   options.recompute_activations = t.recompute_activations;
   options.threads = static_cast<int>(t.threads > 0 ? t.threads : std::max(1u, std::thread::hardware_concurrency()));
   return options;

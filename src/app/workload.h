@@ -20,10 +20,13 @@ struct Workload {
   std::shared_ptr<const text::Corpus> corpus;
   std::shared_ptr<const text::Batches> batches;
 
-  // The held-out windows that evaluation uses, whole batches of them; empty if the held-out text is shorter than that.
-  std::vector<text::Token> held_out() const;
-  // Loss in nats per token over these windows -> bits per byte of their text.
-  double bits_per_byte(double loss, const std::vector<text::Token>& windows) const;
+  // The held-out windows that evaluation uses, whole batches of them, [windows, sequence + 1]; empty without text, or
+  // if the held-out text is shorter than a batch.
+  std::shared_ptr<const std::vector<text::Token>> held_out;
+
+  std::uint32_t held_out_batches() const;
+  // Loss in nats per token over the held-out windows -> bits per byte of their text.
+  double bits_per_byte(double loss) const;
   // `checkpoints` is where kSave and kLoad work. Threads as configured; 0 takes all cores.
   node::ComputeOptions compute_options(const std::filesystem::path& checkpoints, bool hold_all) const;
 };

@@ -24,7 +24,7 @@ const char* name_of(swarm::TaskKind kind) {
   static constexpr const char* kNames[] = {"embed",      "forward",     "head",    "backward", "embed-backward",
                                            "fold",       "discard",     "retract", "partial",  "sum-share",
                                            "set",        "finish",      "apply",   "forget",   "init",
-                                           "read-state", "write-state", "save",    "load"};
+                                           "read-state", "write-state", "save",    "load",     "evaluate"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -48,7 +48,7 @@ Result<wire::DurableLog> load_log(const std::filesystem::path& folder) {
     return Error{
         "the decision log " + log_path(folder).string() +
         " is damaged. Restore it from a copy; or, if no other voter of the run has a whole one, remove the file on "
-                 "all voters: the run then goes on from its newest checkpoint"};
+        "all voters: the run then goes on from its newest checkpoint"};
   return std::move(*log);
 }
 
@@ -188,6 +188,8 @@ void Process::carry_out(swarm::Effect& effect) {
     wake_.notify_all();
   } else if (auto* applied = std::get_if<swarm::Applied>(&effect)) {
     options_.on_applied(*applied);
+  } else if (auto* evaluated = std::get_if<swarm::Evaluated>(&effect)) {
+    options_.on_evaluated(*evaluated);
   } else if (auto* exit = std::get_if<swarm::Exit>(&effect)) {
     exit_ = *exit;
   }

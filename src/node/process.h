@@ -25,8 +25,9 @@ struct ProcessOptions {
   std::filesystem::path folder;     // of this node: its log, its status; exists
   std::vector<net::Address> seeds;  // whom to ask for the others
   double slowness = 1;              // multiplies each task's time, to rehearse unequal machines
-  std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;       // called on the compute thread
-  std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};  // on the protocol thread
+  std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;           // called on the compute thread
+  std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};      // on the protocol thread
+  std::function<void(const swarm::Evaluated&)> on_evaluated = [](const auto&) {};  // likewise
   std::function<void()> on_repaired = [] {};  // on the protocol thread: a hop was led round a dead node
   Duration status_every = seconds(1);
 };

@@ -71,9 +71,7 @@ struct TorchCompute::Implementation {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(options.batch) * options.sequence; }
   std::size_t wire_element() const { return options.wire == WireType::kBf16 ? 2 : 4; }
-  std::uint64_t payload_bytes() const {
-    return static_cast<std::uint64_t>(rows()) * options.config.hidden * wire_element();
-  }
+  std::uint64_t payload_bytes() const { return options.payload_bytes(); }
   model::CheckpointKey checkpoint_key() const { return {options.checkpoints, options.config, options.cut}; }
 
   Held* find(StageId stage) {
@@ -96,6 +94,7 @@ struct TorchCompute::Implementation {
   Result<void> backward(const Task& task, Held& held, TaskResult& result, model::Gradients& gradients);
   Result<void> head(const Task& task, Held& held, TaskResult& result, model::Gradients& gradients);
   Result<void> retract(const Task& task, Held& held);
+  Result<void> evaluate(const Task& task, Held& held, TaskResult& result);
   Result<void> replace_state(const Task& task, TaskResult& result);
   std::vector<text::Token> columns(const std::vector<text::Token>& windows, std::size_t first_row,
                                    std::size_t first_column) const;
@@ -278,6 +277,33 @@ Result<void> TorchCompute::Implementation::retract(const Task& task, Held& held)
   return {};
 }
 
+Result<void> TorchCompute::Implementation::evaluate(const Task& task, Held& held, TaskResult& result) {
+  held.refresh();
+  const bool first = task.stage.value() == 0;
+  std::vector<text::Token> windows;
+  if (first) {
+    if (!options.held_out) return Error{"only a data node with its text evaluates"};
+    windows = options.held_out(task.microbatch.value());
+    if (windows.size() != options.batch * (options.sequence + 1ull))
+      return Error{"there is no held-out batch " + to_string(task.microbatch)};
+  }
+  at::Tensor x;
+  if (task.part.value() > 0) {
+    auto input = decode(task.input, "activation");
+    if (!input) return input.error();
+    x = std::move(*input);
+  }
+  if (first && task.part.value() > 0) {
+    result.loss = held.end->loss(x, columns(windows, 0, 1).data());
+    result.tokens = static_cast<std::uint64_t>(rows());
+    return {};
+  }
+  auto output = encode(first ? held.end->embed(columns(windows, 0, 0).data()) : held.blocks->forward(x, nullptr));
+  if (!output) return output.error();
+  result.output = std::move(*output);
+  return {};
+}
+
 // A state that begins anew takes nothing along: after a rewind the sums and results of iterations that come again are
 // still here.
 Result<void> TorchCompute::Implementation::replace_state(const Task& task, TaskResult& result) {
@@ -321,6 +347,8 @@ Result<void> TorchCompute::Implementation::run(const Task& task, TaskResult& res
     case TaskKind::kBackward:
       if (first) return Error{"stage 0 has no blocks"};
       return pipeline(task, *held, result, nullptr);
+    case TaskKind::kEvaluate:
+      return evaluate(task, *held, result);
     case TaskKind::kFold:
       return store.fold(task.iteration, task.microbatch, task.part);
     case TaskKind::kDiscard:
@@ -356,6 +384,10 @@ Result<void> TorchCompute::Implementation::run(const Task& task, TaskResult& res
     default:
       return Error{"an unknown task"};
   }
+}
+
+std::uint64_t ComputeOptions::payload_bytes() const {
+  return std::uint64_t{batch} * sequence * config.hidden * (wire == WireType::kBf16 ? 2 : 4);
 }
 
 Result<std::unique_ptr<TorchCompute>> TorchCompute::create(ComputeOptions options) {
@@ -397,26 +429,6 @@ TaskResult TorchCompute::run(const Task& task) {
 
 std::uint64_t TorchCompute::state_size(StageId stage) const {
   return model::stage_layout(implementation_->options.config, implementation_->options.cut, stage).size;
-}
-
-std::uint64_t TorchCompute::payload_bytes() const { return implementation_->payload_bytes(); }
-
-double TorchCompute::evaluate(const std::vector<text::Token>& windows) const {
-  const at::NoGradGuard no_autograd;
-  auto& self = *implementation_;
-  const std::size_t count = windows.size() / (self.options.sequence + 1ull), batch = self.options.batch;
-  TRIBUTARY_CHECK(count > 0 && count % batch == 0, "whole batches of windows");
-  for (auto& [stage, held] : self.stages) held->refresh();
-  const auto& end = *self.stages.at(StageId(0))->end;
-  double sum = 0;
-  for (std::size_t row = 0; row < count; row += batch) {
-    auto x = end.embed(self.columns(windows, row, 0).data());
-    for (std::uint16_t stage = 1; stage <= self.options.cut.stages(); ++stage) {
-      x = self.stages.at(StageId(stage))->blocks->forward(x, nullptr);
-    }
-    sum += end.loss(x, self.columns(windows, row, 1).data());
-  }
-  return sum * static_cast<double>(batch) / static_cast<double>(count);
 }
 
 }  // namespace tributary::node

@@ -34,9 +34,14 @@ struct ComputeOptions {
   std::filesystem::path checkpoints;  // for kSave and kLoad
   // [batch, sequence + 1] ids; needed for stage 0.
   std::function<std::vector<text::Token>(Iteration, MicrobatchId)> tokens;
+  // A held-out batch, of the same shape; needed for kEvaluate of stage 0.
+  std::function<std::vector<text::Token>(std::uint32_t batch)> held_out;
   std::size_t kept_graphs = 8;
   bool recompute_activations = false;
   int threads = 0;  // process-wide; 0 leaves them as they are
+
+  // Bytes of an activation or gradient on the wire.
+  std::uint64_t payload_bytes() const;
 };
 
 class TorchCompute : public swarm::Compute {
@@ -47,12 +52,6 @@ class TorchCompute : public swarm::Compute {
 
   swarm::TaskResult run(const swarm::Task& task) override;
   std::uint64_t state_size(StageId stage) const override;
-
-  // Bytes of an activation or gradient on the wire.
-  std::uint64_t payload_bytes() const;
-  // Mean loss in nats over whole windows [count, sequence + 1], count a multiple of the batch. Requires all stages,
-  // with state.
-  double evaluate(const std::vector<text::Token>& windows) const;
 
  private:
   struct Implementation;

@@ -74,6 +74,7 @@ CheckerOptions checker_options(const ChaosSwarm& swarm, const ChaosModel* model)
   SerialOptions serial;
   serial.stages = swarm.run.stages;
   serial.microbatches = swarm.run.microbatches;
+  serial.evaluate_batches = swarm.run.evaluate_batches;
   serial.make_compute = [model, symbolic = symbolic_options(swarm)](StageId) -> std::unique_ptr<swarm::Compute> {
     if (model) return model->make_compute(std::make_shared<Disk>());
     return std::make_unique<SymbolicCompute>(symbolic, std::make_shared<Disk>());
@@ -81,8 +82,11 @@ CheckerOptions checker_options(const ChaosSwarm& swarm, const ChaosModel* model)
   serial.step = [run = swarm.run](Iteration iteration, double sum_squares, std::uint32_t used) {
     return swarm::step_parameters(run.step, iteration, sum_squares, used, run.microbatches);
   };
-  options.hash_after = [reference = std::make_shared<SerialReference>(std::move(serial))](
-                           Iteration iteration, StageId stage) { return reference->hash_after(iteration, stage); };
+  const auto reference = std::make_shared<SerialReference>(std::move(serial));
+  options.hash_after = [reference](Iteration iteration, StageId stage) {
+    return reference->hash_after(iteration, stage);
+  };
+  options.held_out_before = [reference](Iteration iteration) { return reference->held_out_before(iteration); };
   return options;
 }
 
@@ -178,6 +182,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
   result.messages = world.messages();
   result.virtual_s = to_seconds(world.now().time_since_epoch());
   result.iterations = checker.newest();
+  result.evaluations = checker.evaluations();
   result.crashes = faults.crashes();
   result.counters = world.counters();
   return result;

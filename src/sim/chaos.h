@@ -26,6 +26,7 @@ struct ChaosResult {
   std::uint64_t messages = 0;
   double virtual_s = 0;
   std::uint64_t iterations = 0;
+  std::uint64_t evaluations = 0;  // held-out losses
   std::uint64_t nodes = 0;
   std::uint64_t crashes = 0;
   swarm::Counters counters;

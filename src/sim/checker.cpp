@@ -6,6 +6,7 @@ void Checker::watch(World& world) {
   world.on_event = [this, &world](NodeId id, const swarm::Node& node) { after_event(world.now(), id, node); };
   world.on_end = [this, &world](NodeId id, const swarm::Node& node) { ended(world.now(), id, node); };
   world.on_applied = [this](NodeId id, const swarm::Applied& applied) { this->applied(id, applied); };
+  world.on_evaluated = [this](NodeId id, const swarm::Evaluated& done) { evaluated(id, done); };
 }
 
 void Checker::broken(NodeId id, const std::string& rule) {
@@ -29,6 +30,13 @@ void Checker::applied(NodeId id, const swarm::Applied& applied) {
   const auto hash = checksum64(wire::encode_ledger(holder));
   const auto [at, added] = commits_.try_emplace({commit.epoch, commit.iteration}, hash);
   if (!added && at->second != hash) broken(id, "two commits for iteration " + to_string(commit.iteration));
+}
+
+void Checker::evaluated(NodeId id, const swarm::Evaluated& evaluated) {
+  ++evaluations_;
+  if (options_.held_out_before && evaluated.loss != options_.held_out_before(evaluated.iteration))
+    broken(id, "the held-out loss before iteration " + to_string(evaluated.iteration) +
+                   " differs from the undisturbed run's");
 }
 
 void Checker::ended(Time now, NodeId id, const swarm::Node& node) { deaths_[{id, node.incarnation()}] = now; }

@@ -17,6 +17,7 @@ struct CheckerOptions {
   Duration detection_bound{};
   // The undisturbed run's weights; empty: only replicas are compared with each other.
   std::function<std::uint64_t(Iteration, StageId)> hash_after;
+  std::function<double(Iteration)> held_out_before;  // likewise, its held-out loss
 };
 
 class Checker {
@@ -30,6 +31,7 @@ class Checker {
   std::uint64_t commits() const { return commits_.size(); }
   // Iterations done by somebody.
   std::uint64_t newest() const { return newest_; }
+  std::uint64_t evaluations() const { return evaluations_; }
 
  private:
   struct Seen {
@@ -40,6 +42,7 @@ class Checker {
   };
   void after_event(Time now, NodeId id, const swarm::Node& node);
   void applied(NodeId id, const swarm::Applied& applied);
+  void evaluated(NodeId id, const swarm::Evaluated& evaluated);
   void ended(Time now, NodeId id, const swarm::Node& node);
   void check_log(NodeId id, const swarm::Node& node, Seen& seen);
   void check_bounds(NodeId id, const swarm::Node& node);
@@ -53,6 +56,7 @@ class Checker {
   std::map<NodeId, Seen> seen_;
   std::map<std::pair<NodeId, Incarnation>, Time> deaths_;
   std::uint64_t newest_ = 0;
+  std::uint64_t evaluations_ = 0;
 };
 
 }  // namespace tributary::sim

@@ -1,5 +1,6 @@
 #include "sim/serial_reference.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tributary::sim {
@@ -53,8 +54,26 @@ bool SerialReference::microbatch(Iteration iteration, MicrobatchId microbatch) {
   return finite;
 }
 
+double SerialReference::evaluate() {
+  double sum = 0;
+  for (std::uint32_t batch = 0; batch < options_.evaluate_batches; ++batch) {
+    Task task;
+    task.kind = TaskKind::kEvaluate;
+    task.microbatch = MicrobatchId(batch);
+    for (std::uint16_t part = 0; part <= options_.stages + 1; ++part) {
+      task.part = PartId(part);
+      task.stage = stage_of(part);
+      const auto result = at(task.stage).run(task);
+      task.input = result.output;
+      if (part == options_.stages + 1) sum += result.loss;
+    }
+  }
+  return sum / std::max<std::uint32_t>(1, options_.evaluate_batches);
+}
+
 void SerialReference::advance() {
   const Iteration iteration(hashes_.size());
+  held_out_.push_back(evaluate());
   std::uint32_t used = 0;
   for (std::uint32_t m = 0; m < options_.microbatches; ++m) used += microbatch(iteration, MicrobatchId(m));
   double sum_squares = 0;
@@ -82,6 +101,11 @@ void SerialReference::advance() {
     hashes_.back().push_back(at(StageId(s)).run(apply).hash);
     at(StageId(s)).run(whole(TaskKind::kForget, s));
   }
+}
+
+double SerialReference::held_out_before(Iteration iteration) {
+  while (held_out_.size() <= iteration.value()) advance();
+  return held_out_[iteration.value()];
 }
 
 std::uint64_t SerialReference::hash_after(Iteration iteration, StageId stage) {

@@ -210,6 +210,8 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
   } else if (auto* applied = std::get_if<swarm::Applied>(&effect)) {
     trace(applied->weights_hash);
     on_applied(id, *applied);
+  } else if (auto* evaluated = std::get_if<swarm::Evaluated>(&effect)) {
+    on_evaluated(id, *evaluated);
   }
 }
 

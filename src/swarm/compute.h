@@ -47,6 +47,9 @@ enum class TaskKind : std::uint8_t {
   kSave,        // the stage's state as checkpoint `iteration`, synced to disk -> hash of the weights
   kLoad,        // the stage's state from checkpoint `iteration`               -> hash of the weights; ok = false if
                 //   there is none or it is damaged
+  // Held-out batch `microbatch`, with the present weights and without a trace: by part, tokens or input -> output, as
+  // encoded on the wire; the head's part -> loss, tokens.
+  kEvaluate,
 };
 
 struct Range {

@@ -65,10 +65,12 @@ class Context {
   bool stuck() const;
   std::uint64_t tasks_done() const { return tasks_done_; }
   Duration mean_of(TaskKind kind) const;
-  // What a forward pass takes here, for the planner. It fades while this node gets none, so that one bad measure (a
-  // first pass, a busy moment) does not leave it without work for ever: some iterations later it is measured again.
-  Duration forward_time() const {
-    return Duration(static_cast<std::int64_t>(mean_of(TaskKind::kForward).count() * fade_));
+  // What a forward pass (of a data node: the head, forward and backward in one) takes here, for the planner. It fades
+  // while this node gets none, so that one bad measure (a first pass, a busy moment) does not leave it without work for
+  // ever: some iterations later it is measured again.
+  Duration forward_time(StageId stage) const {
+    if (stage == StageId(0)) return mean_of(TaskKind::kHead);
+    return Duration(static_cast<std::int64_t>(static_cast<double>(mean_of(TaskKind::kForward).count()) * fade_));
   }
   void iteration_begins();
   Time next_task_check() const;

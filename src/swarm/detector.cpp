@@ -106,6 +106,18 @@ Duration Detector::link_delay(NodeId peer) const {
   return at == peers_.end() ? Duration::zero() : at->second.quick;
 }
 
+void Detector::measured(NodeId node, double bytes_per_s) {
+  if (bytes_per_s <= 0) return;
+  auto& known = peers_[node].bytes_per_s;
+  known = known == 0 ? bytes_per_s : known + 0.25 * (bytes_per_s - known);
+}
+
+std::uint32_t Detector::kilobytes_per_s(NodeId peer) const {
+  const auto at = peers_.find(peer);
+  const double known = at == peers_.end() ? 0 : at->second.bytes_per_s / 1000;
+  return known == 0 ? 0 : static_cast<std::uint32_t>(std::clamp(known, 1.0, 4e9));
+}
+
 Time Detector::sampled(NodeId peer) const {
   const auto at = peers_.find(peer);
   return at == peers_.end() ? Time::min() : at->second.sampled;

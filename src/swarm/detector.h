@@ -36,6 +36,9 @@ class Detector {
   Duration link_delay(NodeId peer) const;
   // When its round trip was last measured; Time::min(): never.
   Time sampled(NodeId peer) const;
+  // How fast large messages leave for the peer; 0: none was measured.
+  void measured(NodeId peer, double bytes_per_s);
+  std::uint32_t kilobytes_per_s(NodeId peer) const;
   Duration deadline(NodeId peer) const;
   void forget(NodeId peer) { peers_.erase(peer); }
 
@@ -48,6 +51,7 @@ class Detector {
     Duration deviation = Duration::zero();
     Duration quick = Duration::zero();  // falls at once, rises slowly
     Time sampled = Time::min();
+    double bytes_per_s = 0;  // smoothed; 0: not measured
     bool suspected = false;
   };
   Time silent_since(const Peer& peer) const { return std::max(peer.heard, peer.watched_since); }

@@ -30,13 +30,18 @@ struct PeerUp {
 struct PeerDown {
   NodeId peer;
 };
+// How fast something large left for the peer, as the world's transport saw it.
+struct LinkMeasured {
+  NodeId peer;
+  double bytes_per_s = 0;
+};
 struct Woken {};
 // Finish what must be finished, then leave (SIGTERM).
 struct LeaveAsked {};
 // Pause the whole run after the running iteration, with a checkpoint. Heeded by the voter that leads.
 struct HaltAsked {};
 
-using Event = std::variant<Received, Computed, Stored, PeerUp, PeerDown, Woken, LeaveAsked, HaltAsked>;
+using Event = std::variant<Received, Computed, Stored, PeerUp, PeerDown, Woken, LeaveAsked, HaltAsked, LinkMeasured>;
 
 // Effects. The host carries them out in order.
 struct Send {
@@ -64,6 +69,12 @@ struct Applied {
   std::uint64_t weights_hash = 0;
 };
 
-using Effect = std::variant<Send, RunTask, StoreLog, Exit, Applied>;
+// The held-out loss with the weights after so many iterations: the mean over the batches, in nats a token.
+struct Evaluated {
+  Iteration iteration;
+  double loss = 0;
+};
+
+using Effect = std::variant<Send, RunTask, StoreLog, Exit, Applied, Evaluated>;
 
 }  // namespace tributary::swarm

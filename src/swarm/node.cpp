@@ -6,7 +6,11 @@
 namespace tributary::swarm {
 
 Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, PlantedBugs bugs)
-    : context_(options, bugs), pipeline_(context_), reduction_(context_, pipeline_), sync_(context_, reduction_) {
+    : context_(options, bugs),
+      evaluation_(context_),
+      pipeline_(context_),
+      reduction_(context_, pipeline_),
+      sync_(context_, reduction_) {
   context_.now = now;
   const auto& voters = options.run.voters;
   if (std::find(voters.begin(), voters.end(), options.self) != voters.end()) {
@@ -45,6 +49,8 @@ void Node::dispatch(const Event& event) {
   } else if (const auto* down = std::get_if<PeerDown>(&event)) {
     context_.detector.lost(down->peer);
     peer_lost(down->peer);
+  } else if (const auto* link = std::get_if<LinkMeasured>(&event)) {
+    context_.detector.measured(link->peer, link->bytes_per_s);
   } else if (std::holds_alternative<HaltAsked>(event)) {
     if (sequencer_) sequencer_->halt();
   } else if (std::holds_alternative<LeaveAsked>(event)) {
@@ -114,6 +120,8 @@ void Node::receive_stamped(NodeId from, const T& body, const wire::Message& mess
       on(from, body);
     } else if constexpr (std::is_same_v<T, wire::Want>) {
       pipeline_.receive(from, body);
+    } else if constexpr (std::is_same_v<T, wire::Evaluate>) {
+      evaluation_.receive(from, body, message.payload);
     } else if constexpr (std::is_same_v<T, wire::Partial> || std::is_same_v<T, wire::Gathered>) {
       reduction_.receive(from, body, message.payload);
     } else {
@@ -229,6 +237,7 @@ void Node::on(NodeId from, const wire::Leave& leave) {
 
 void Node::peer_lost(NodeId peer) {
   if (peer == context_.leader && !raft_) context_.leader = wire::kNobody;
+  evaluation_.peer_lost(peer);
   pipeline_.peer_lost(peer);
   reduction_.peer_lost(peer);
   sync_.peer_lost(peer);
@@ -242,6 +251,7 @@ void Node::tick() {
   for (const auto peer : context_.detector.due_pings(context_.now))
     context_.send(peer, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
   if (phase_ == Phase::kWorking || phase_ == Phase::kListening) {
+    evaluation_.tick();
     pipeline_.tick();
     reduction_.tick();
     sync_.tick();
@@ -286,14 +296,17 @@ wire::Report Node::make_report() const {
   report.shared_disk = context_.options.shared_disk;
   for (auto at = inventory_.rbegin(); at != inventory_.rend() && report.checkpoints.size() < 8; ++at)
     if (at->stage == stage_) report.checkpoints.push_back(*at);
-  const auto forward = context_.forward_time();
-  report.forward_us = static_cast<std::uint32_t>(std::min<std::int64_t>(0xffffffff, forward.count() / 1000));
+  const auto in_us = [](Duration time) {
+    return static_cast<std::uint32_t>(std::min<std::int64_t>(0xffffffff, time.count() / 1000));
+  };
+  report.forward_us = in_us(context_.forward_time(stage_));
+  if (stage_ != StageId(0)) report.backward_us = in_us(context_.mean_of(TaskKind::kBackward));
   for (const auto& member : context_.ledger.plan.members) {
     const bool next =
         member.stage.value() == stage_.value() + 1 || (member.stage == StageId(0) && stage_ != StageId(0));
     const auto round_trip = context_.detector.link_delay(member.node);
     if (next && round_trip > Duration::zero())
-      report.links.push_back({member.node, static_cast<std::uint32_t>(round_trip.count() / 1000)});
+      report.links.push_back({member.node, in_us(round_trip), context_.detector.kilobytes_per_s(member.node)});
   }
   report.repairs = context_.counters.repairs;
   return report;
@@ -308,6 +321,7 @@ void Node::report_now() {
 
 void Node::watch_peers() {
   std::set<NodeId> peers;
+  evaluation_.add_awaited(peers);
   pipeline_.add_awaited(peers);
   reduction_.add_awaited(peers);
   sync_.add_awaited(peers);
@@ -327,7 +341,8 @@ Time Node::next_wake() const {
   if (raft_) wake = std::min(wake, raft_->next_wake());
   if (sequencer_) wake = std::min(wake, sequencer_->next_wake());
   if (phase_ == Phase::kOutside) return std::min(wake, hello_at_);
-  wake = std::min({wake, pipeline_.next_wake(), reduction_.next_wake(), report_at_ + context_.options.pace.report});
+  wake = std::min({wake, evaluation_.next_wake(), pipeline_.next_wake(), reduction_.next_wake(),
+                   report_at_ + context_.options.pace.report});
   if (fetch_at_ != kNever) wake = std::min(wake, fetch_at_);
   // Never a spin, whatever a part believes to be due.
   return std::max(wake, context_.now + milliseconds(1));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "swarm/context.h"
+#include "swarm/evaluation.h"
 #include "swarm/pipeline.h"
 #include "swarm/raft.h"
 #include "swarm/reduction.h"
@@ -98,6 +99,7 @@ class Node {
   bool is_voter() const { return raft_.has_value(); }
 
   Context context_;
+  Evaluation evaluation_;
   Pipeline pipeline_;
   Reduction reduction_;
   StateSync sync_;

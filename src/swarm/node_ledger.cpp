@@ -36,6 +36,7 @@ void Node::enter_epoch() {
   if (latest_.epoch != context_.ledger.epoch) {
     if (context_.ledger.epoch != 0 && phase_ != Phase::kOutside) ++context_.counters.rewinds;
     context_.reset_tasks();
+    evaluation_.begin(false, StageId(0));
     pipeline_.begin(false, StageId(0));
     reduction_.reset();
     sync_.reset();
@@ -105,6 +106,7 @@ void Node::begin_iteration() {
   const bool behind = latest_.iteration > context_.ledger.iteration;
   reduction_.begin(stage_, size_of(stage_));
   if (behind || run_over()) {
+    evaluation_.begin(false, stage_);
     pipeline_.begin(false, stage_);
     if (run_over()) {
       phase_ = Phase::kFinishing;
@@ -119,6 +121,7 @@ void Node::begin_iteration() {
   }
   if (!self->listener && !holding_) return rejoin();
   phase_ = self->listener ? Phase::kListening : Phase::kWorking;
+  evaluation_.begin(!self->listener, stage_);
   pipeline_.begin(!self->listener, stage_);
   auto early = std::exchange(early_, {});
   for (auto& [from, message] : early) receive(from, message);
@@ -205,6 +208,7 @@ void Node::rejoin() {
   ++context_.counters.rejoins;
   context_.incarnation = Incarnation(context_.incarnation.value() + 1);
   context_.reset_tasks();
+  evaluation_.begin(false, StageId(0));
   pipeline_.begin(false, StageId(0));
   reduction_.reset();
   sync_.reset();

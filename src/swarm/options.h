@@ -25,6 +25,9 @@ struct RunOptions {
   std::vector<NodeId> voters;              // 1, 3 or 5
   std::uint16_t replicas_at_start = 1;     // of each stage, before the first iteration begins ...
   Duration wait_at_start = seconds(2);     // ... or this long after every stage has one
+  std::uint64_t payload_bytes = 0;         // of an activation on the wire; for predictions
+  std::uint64_t evaluate_every = 0;        // iterations between held-out losses; 0: none during the run
+  std::uint32_t evaluate_batches = 0;      // of held-out text, each as large as a microbatch; at most 256
   double most_excluded = 0.25;             // of an iteration's microbatches; more stops the run
   std::string router = "earliest-finish";  // or a flow::Router's name: how microbatches get their paths
   StepOptions step;

@@ -47,8 +47,8 @@ TRIBUTARY_FIELDS(Assignment, a, b, c, d)
 TRIBUTARY_FIELDS(Owned, a, b)
 TRIBUTARY_FIELDS(Share, a, b, c)
 TRIBUTARY_FIELDS(Orders, a, b, c, d, e, f, g, h, i)
-TRIBUTARY_FIELDS(LinkSample, a, b)
-TRIBUTARY_FIELDS(Report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x)
+TRIBUTARY_FIELDS(LinkSample, a, b, c)
+TRIBUTARY_FIELDS(Report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y)
 TRIBUTARY_FIELDS(Forward, a, b, c, d, e, f)
 TRIBUTARY_FIELDS(Backward, a, b, c, d, e)
 TRIBUTARY_FIELDS(Want, a, b, c, d, e, f, g)
@@ -60,6 +60,7 @@ TRIBUTARY_FIELDS(StateChunk, a, b, c, d, e)
 TRIBUTARY_FIELDS(NoState, a, b, c)
 TRIBUTARY_FIELDS(Addresses::Entry, a, b, c)
 TRIBUTARY_FIELDS(Addresses, a)
+TRIBUTARY_FIELDS(Evaluate, a, b, c, d)
 TRIBUTARY_FIELDS(DurableLog, a, b, c, d, e)
 
 template <>
@@ -211,9 +212,9 @@ Result<DurableLog> decode_log(std::span<const std::byte> bytes) {
 
 const char* name_of(const Body& body) {
   static constexpr const char* kNames[] = {
-      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",     "Hello", "HelloReply",
-      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward", "Want",  "Partial",
-      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses"};
+      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",      "Hello",   "HelloReply",
+      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward",  "Want",    "Partial",
+      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses", "Evaluate"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];
 }

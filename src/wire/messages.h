@@ -229,7 +229,8 @@ struct Orders {
 
 struct LinkSample {
   NodeId peer;
-  std::uint32_t delay_us = 0;  // smoothed round trip
+  std::uint32_t delay_us = 0;         // smoothed round trip
+  std::uint32_t kilobytes_per_s = 0;  // towards the peer, smoothed; 0: nothing large was sent yet
 };
 // All that a node has done of the iteration; each one replaces the former. Sent on change and now and then.
 struct Report {
@@ -253,7 +254,8 @@ struct Report {
   Iteration saved;                      // newest checkpoint of this life
   std::vector<SavedState> checkpoints;  // on its disk, the newest few
   bool shared_disk = false;             // as in Hello
-  std::uint32_t forward_us = 0;         // measured
+  std::uint32_t forward_us = 0;         // measured; of a data node: the head
+  std::uint32_t backward_us = 0;        // measured; 0 for a data node
   std::vector<LinkSample> links;
   std::uint64_t repairs = 0;  // counters since the process began
 };
@@ -286,6 +288,15 @@ struct Want {
   bool again = false;  // send even if it was sent before
   std::vector<NodeId> hops;
   std::vector<NodeId> suspects;
+};
+
+// The activation of held-out batch `batch` for `part`, with the payload. Nothing of it is kept, folded or done again:
+// the data node on `path` asks anew if the loss does not come back.
+struct Evaluate {
+  Stamp stamp;
+  std::uint32_t batch = 0;
+  PartId part;
+  std::vector<NodeId> path;
 };
 
 // --- Aggregation -----------------------------------------------------------------------------------------------------
@@ -339,7 +350,7 @@ struct NoState {
 
 using Body = std::variant<VoteRequest, VoteReply, AppendRequest, AppendReply, Ping, Pong, Hello, HelloReply, Leave,
                           LedgerUpdate, Orders, Report, Forward, Backward, Want, Partial, Gathered, WantResult,
-                          WantState, StateChunk, NoState, Addresses>;
+                          WantState, StateChunk, NoState, Addresses, Evaluate>;
 
 struct Message {
   Body body;

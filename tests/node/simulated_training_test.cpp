@@ -38,6 +38,7 @@ ComputeOptions options_in(const std::filesystem::path& checkpoints) {
   o.sequence = kSequence;
   o.reproducible = true;
   o.tokens = counting;
+  o.held_out = [](std::uint32_t batch) { return counting(Iteration(1u << 30), MicrobatchId(batch)); };
   o.threads = 1;
   o.checkpoints = checkpoints;
   return o;
@@ -80,7 +81,7 @@ TEST_P(SimulatedTraining, EndsWithTheWeightsOfOneProcessWhateverFails) {
     model.state_sizes.push_back(sizes->state_size(StageId(stage)));
 
   swarm::Counters counters;
-  std::uint64_t crashes = 0;
+  std::uint64_t crashes = 0, evaluations = 0;
   for (int i = 0; i < 5; ++i) {
     sim::ChaosOptions options;
     options.seed = static_cast<std::uint64_t>(GetParam() * 5 + i + 1);
@@ -89,8 +90,10 @@ TEST_P(SimulatedTraining, EndsWithTheWeightsOfOneProcessWhateverFails) {
     EXPECT_EQ(result.violation, "") << "seed " << options.seed;
     counters.add(result.counters);
     crashes += result.crashes;
+    evaluations += result.evaluations;
   }
   EXPECT_GT(crashes, 0u);
+  EXPECT_GT(evaluations, 0u);
   EXPECT_GT(counters.repairs + counters.replays + counters.rewinds, 0u);
 }
 

@@ -33,7 +33,7 @@ TEST_P(Churn, BreaksNoRuleAndTakesTheRarePaths) {
   const auto count = std::max<std::uint64_t>(1, seeds() / kBlocks);
   const auto first = 1 + GetParam() * count;
   swarm::Counters counters;
-  std::uint64_t fingerprint = 0;
+  std::uint64_t fingerprint = 0, evaluations = 0;
   for (auto seed = first; seed < first + count; ++seed) {
     ChaosOptions options;
     options.seed = seed;
@@ -41,7 +41,9 @@ TEST_P(Churn, BreaksNoRuleAndTakesTheRarePaths) {
     ASSERT_EQ(result.violation, "") << "replay it: " << replay_command(seed);
     counters.add(result.counters);
     fingerprint = mix64(fingerprint, result.trace_hash);
+    evaluations += result.evaluations;
   }
+  EXPECT_GE(evaluations, count / 2) << "held-out losses, each compared with the undisturbed run's";
   std::printf("seeds %llu to %llu: traces %016llx\n", static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(first + count - 1), static_cast<unsigned long long>(fingerprint));
   if (count < kAllSeeds / kBlocks) return;

@@ -79,7 +79,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Address dialled;
   int slot = 0;                                // place in the uplink's lists: 0 none, 1 bulk, 2 control
   SteadyClock::time_point ready_at, turn_end;  // of the frames that wait there; of the last turn
-  std::uint64_t bytes_in = 0;                  // since the host last looked
+  SteadyClock::time_point turn_begin;          // of the frames being written, when nothing was in their way any more
+  std::size_t turn_bytes = 0;
+  std::size_t metered_bytes = 0;  // of long turns since the link's speed was last told
+  SteadyClock::duration metered_time{};
+  std::uint64_t bytes_in = 0;  // since the host last looked
   std::uint64_t bytes_out = 0;
 
  private:

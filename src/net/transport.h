@@ -88,6 +88,8 @@ struct Callbacks {
   std::function<void(const PeerInfo&)> on_peer_up;
   std::function<void(NodeId, Incarnation, const std::string& reason)> on_peer_down;
   std::function<void(const DialFailure&)> on_dial_failed;  // may be empty
+  // How fast frames leave for the peer, bytes/s, again and again while much is sent to it. May be empty.
+  std::function<void(NodeId, double)> on_link_measured;
 };
 
 struct PeerCounters {
@@ -111,7 +113,7 @@ struct Counters {
 
 class Transport {
  public:
-  // Requires options.check() and all callbacks but on_dial_failed.
+  // Requires options.check() and all callbacks but those that may be empty.
   Transport(TransportOptions options, Callbacks callbacks);
   ~Transport();
   Transport(const Transport&) = delete;

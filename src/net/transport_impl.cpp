@@ -277,7 +277,23 @@ void Transport::Impl::pump(const std::shared_ptr<Peer>& peer, bool backlog) {
   if (!connection) return dial(peer);
   if (!connection->idle()) return;
   if (uplink_.governs(*connection)) return uplink_.request(connection, control, backlog);
-  if (connection->take(kMaxSegment + kFrameHeaderSize, false) > 0) connection->write_taken();
+  connection->turn_begin = SteadyClock::now();
+  connection->turn_bytes = connection->take(kMaxSegment + kFrameHeaderSize, false);
+  if (connection->turn_bytes > 0) connection->write_taken();
+}
+
+// Short turns say more of latency and system calls than of the link.
+void Transport::Impl::meter(Connection& connection) {
+  constexpr std::size_t kShortTurn = 2 << 10, kEnough = 128 << 10;
+  const auto turn = std::exchange(connection.turn_bytes, 0);
+  if (turn < kShortTurn || !delivery_->callbacks.on_link_measured) return;
+  const auto end = std::max(SteadyClock::now(), connection.turn_begin + std::chrono::microseconds(1));
+  connection.metered_bytes += turn;
+  connection.metered_time += end - connection.turn_begin;
+  if (connection.metered_bytes < kEnough) return;
+  const double rate = static_cast<double>(std::exchange(connection.metered_bytes, 0)) /
+                      std::chrono::duration<double>(std::exchange(connection.metered_time, {})).count();
+  emit([node = connection.hello().node, rate](Delivery& delivery) { delivery.callbacks.on_link_measured(node, rate); });
 }
 
 void Transport::Impl::count_bytes(Peer& peer, Connection& connection) {
@@ -298,6 +314,7 @@ void Transport::Impl::take_frames(Connection& connection, std::vector<std::byte>
 void Transport::Impl::wrote(Connection& connection) {
   const auto peer = find(connection.hello().node);
   if (!peer || peer->connection.get() != &connection) return;
+  meter(connection);
   {
     const std::lock_guard lock(peer->mutex);
     peer->in_flight = false;

@@ -86,6 +86,7 @@ class Transport::Impl final : public ConnectionHost {
   std::shared_ptr<Connection> make_connection(Role role);
   void forget(Connection& connection);
   void accept_next();
+  void meter(Connection& connection);
   void pump(const std::shared_ptr<Peer>& peer, bool backlog = false);
   void dial(const std::shared_ptr<Peer>& peer);
   void dial_failed(const std::shared_ptr<Peer>& peer, const DialFailure& failure, std::optional<RejectCode> code);

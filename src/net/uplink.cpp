@@ -55,6 +55,8 @@ void Uplink::serve() {
     const auto start = std::max({free_, connection->ready_at, now - kMostLateness});
     free_ = start + (rate > 0 ? seconds(static_cast<double>(size) / rate) : Duration::zero());
     connection->turn_end = free_;
+    connection->turn_begin = rate > 0 ? start : now;
+    connection->turn_bytes = size;
     if (free_ - now < kTooShort) {
       connection->write_taken();
       continue;

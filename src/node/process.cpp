@@ -104,6 +104,9 @@ Result<swarm::Exit> Process::run() {
       exit_ = swarm::Exit{swarm::ExitReason::kRefused,
                           net::to_string(failure.address) + " turned this node away: " + failure.reason};
   };
+  callbacks.on_link_measured = [this](NodeId peer, double bytes_per_s) {
+    handle(swarm::LinkMeasured{peer, bytes_per_s});
+  };
   transport_ = std::make_unique<net::Transport>(options_.transport, callbacks);
   if (auto listening = transport_->listen(); !listening) return listening.error();
   addresses_[options_.node.self] = {options_.transport.listen_host, transport_->port()};

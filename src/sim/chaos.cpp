@@ -48,7 +48,7 @@ WorldOptions world_options(const ChaosSwarm& swarm, const ChaosOptions& options)
   world.shared_disk = swarm.shared_disk;
   world.encode_messages = swarm.seed % 8 == 0;
   world.latency = [&swarm](NodeId a, NodeId b) { return swarm.latency(a, b); };
-  world.bandwidth_bytes_per_s = swarm.bandwidth_bytes_per_s;
+  world.bandwidth = [&swarm](NodeId, NodeId) { return swarm.bandwidth_bytes_per_s; };
   world.task_time = [&swarm](const swarm::Task& task) { return task_time(swarm, task); };
   if (options.model) {
     world.make_compute = [model = options.model](NodeId, std::shared_ptr<Disk> disk) {

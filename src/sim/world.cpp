@@ -66,7 +66,8 @@ void World::start(const NodeSpec& spec) {
   machine.compute = options_.make_compute(id, machine.disk);
   machine.node = std::make_unique<swarm::Node>(options, machine.log, now_, options_.bugs);
   machine.frozen = false;
-  machine.uplink_free = now_;
+  machine.uplink_free = machine.control_free = now_;
+  machine.told_rate.clear();
   machine.wake_at = kNever;
   exits_.erase(id);
   handle(id, swarm::Woken{});
@@ -232,21 +233,26 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
     auto decoded = wire::decode(wire::encode(effect.message.body));
     effect.message.body = std::move(decoded).value();
   }
+  const bool bulk = effect.message.payload != nullptr;
+  const double rate = options_.bandwidth(from, to);
   const double bytes = 200 + static_cast<double>(payload_size(effect.message.payload));
-  const auto start = std::max(machine.uplink_free, now_);
-  machine.uplink_free = start + seconds(bytes / options_.bandwidth_bytes_per_s);
+  auto& free = bulk ? machine.uplink_free : machine.control_free;
+  free = std::max(free, now_) + seconds(bytes / rate);
   // Its process may die while this waits in the uplink; then it never left.
-  at(machine.uplink_free,
-     [this, from, to, sender_life = machine.life, life = other.life, message = std::move(effect.message)] {
-       const auto& sender = machines_.at(from);
+  at(free,
+     [this, from, to, rate, bulk, sender_life = machine.life, life = other.life, message = std::move(effect.message)] {
+       auto& sender = machines_.at(from);
        if (sender.life != sender_life) return;
        auto& link = links_[{from, to}];
-       if (link.blocked) {
-         if (!link.lossy) link.held.emplace_back(life, message);
-         return;
+       if (!link.blocked) {
+         link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+         at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+       } else if (!link.lossy) {
+         link.held.emplace_back(life, message);
        }
-       link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-       at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+       if (!bulk) return;
+       auto& told = sender.told_rate[to];
+       if (std::exchange(told, rate) != rate) deliver(from, sender_life, swarm::LinkMeasured{to, rate});
      });
 }
 

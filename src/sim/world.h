@@ -1,7 +1,8 @@
 // The simulated world: a seeded queue of events in virtual time, links with latency and bandwidth, machines that crash,
 // freeze and come back with their disks. It drives the same swarm::Node objects as the real world does.
 //
-// Links keep the order of messages of a pair, as a connection does. A node's uplink sends one message at a time. When a
+// Links keep the order of messages of a pair, as a connection does. A node's uplink sends one payload at a time;
+// messages without payload overtake them, as in the transport. When a
 // process dies, what it had sent completely still arrives, and its peers learn of the closed connection one latency
 // later.
 #pragma once
@@ -29,7 +30,7 @@ struct WorldOptions {
   // One way, between two nodes; jitter is a fraction added at random.
   std::function<Duration(NodeId, NodeId)> latency = [](NodeId, NodeId) { return milliseconds(5); };
   double jitter = 0.1;
-  double bandwidth_bytes_per_s = 1e9;
+  std::function<double(NodeId, NodeId)> bandwidth = [](NodeId, NodeId) { return 1e9; };  // bytes/s; not 0
   Duration store_time = milliseconds(2);
   // Of a task on a machine of slowness 1.
   std::function<Duration(const swarm::Task&)> task_time = [](const swarm::Task&) { return milliseconds(1); };
@@ -92,7 +93,8 @@ class World {
     std::uint64_t life = 0;  // rises with each start and crash
     bool frozen = false;
     std::vector<swarm::Event> held;  // while frozen
-    Time uplink_free{};
+    Time uplink_free{}, control_free{};
+    std::map<NodeId, double> told_rate;  // by peer: the link's speed as the node knows it
     Time wake_at = kNever;
     std::set<NodeId> connected;
     std::uint64_t starts = 0;

@@ -301,12 +301,14 @@ wire::Report Node::make_report() const {
   };
   report.forward_us = in_us(context_.forward_time(stage_));
   if (stage_ != StageId(0)) report.backward_us = in_us(context_.mean_of(TaskKind::kBackward));
+  // To those that work can go to next, and to the own stage's others, for its reduction.
   for (const auto& member : context_.ledger.plan.members) {
     const bool next =
         member.stage.value() == stage_.value() + 1 || (member.stage == StageId(0) && stage_ != StageId(0));
-    const auto round_trip = context_.detector.link_delay(member.node);
-    if (next && round_trip > Duration::zero())
-      report.links.push_back({member.node, in_us(round_trip), context_.detector.kilobytes_per_s(member.node)});
+    if ((!next && member.stage != stage_) || member.node == context_.options.self) continue;
+    const auto round_trip = in_us(context_.detector.link_delay(member.node));
+    const auto speed = context_.detector.kilobytes_per_s(member.node);
+    if (round_trip > 0 || speed > 0) report.links.push_back({member.node, round_trip, speed});
   }
   report.repairs = context_.counters.repairs;
   return report;

@@ -126,6 +126,8 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given)
   // More in flight than slots: inputs wait where they are needed next (headroom.md: 5 more is enough).
   plan.in_flight = static_cast<std::uint16_t>(std::min<std::size_t>(0xffff, thinnest / stages[0].size() + 5));
 
+  for (const auto& members : stages) weigh_shares(members, plan);
+
   auto flows = route(run, stages);
   std::map<NodeId, Duration> busy;
   std::map<NodeId, std::size_t> turn;
@@ -158,19 +160,6 @@ StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& memb
   for (std::size_t s = 2; s < stages.size(); ++s)
     if (needier(stages[s], stages[best])) best = s;
   return StageId(static_cast<std::uint16_t>(best));
-}
-
-std::vector<wire::Share> make_shares(std::uint64_t size, const std::vector<NodeId>& owners, std::size_t count,
-                                     std::uint64_t block) {
-  std::vector<wire::Share> shares;
-  count = std::clamp<std::size_t>(count, 1, kMostShares);
-  const std::uint64_t blocks = (size + block - 1) / block;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto begin = std::min(size, blocks * i / count * block);
-    const auto end = i + 1 == count ? size : std::min(size, blocks * (i + 1) / count * block);
-    if (begin < end) shares.push_back({owners[i % owners.size()], begin, end});
-  }
-  return shares;
 }
 
 }  // namespace tributary::swarm

@@ -12,7 +12,9 @@ namespace tributary::swarm {
 struct Candidate {
   wire::Member member;
   Duration forward = Duration::zero();    // measured time of a microbatch; zero: unknown, as fast as the others
+  Duration backward = Duration::zero();   // likewise; zero: unknown, or a data node
   std::map<NodeId, Duration> round_trip;  // to its neighbours, where measured
+  std::map<NodeId, double> bytes_per_s;   // likewise
 };
 
 // Paths for all microbatches over the members that are no listeners, by measured compute times and link delays, as
@@ -26,9 +28,13 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
 // fewest microbatches per second.
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members);
 
-// Equal ranges of a stage's vector, one an owner (at most kMostShares), cut at multiples of `block` elements.
+// Who sums how much of a stage's vector: weights (Member::share) by which the longest upload of the reduction, to the
+// ranges' owners, and then that of the results, to everybody, take the least time together. A link that was not
+// measured is taken for as fast as the sender's others, or else as all. At most kMostShares members get one.
 inline constexpr std::size_t kMostShares = 16;
-std::vector<wire::Share> make_shares(std::uint64_t size, const std::vector<NodeId>& owners, std::size_t count,
-                                     std::uint64_t block);
+void weigh_shares(const std::vector<const Candidate*>& members, wire::Plan& plan);
+
+// The ranges that these weights mean, cut at multiples of `block` elements; by owner, in the plan's order.
+std::vector<wire::Share> make_shares(std::uint64_t size, const wire::Plan& plan, StageId stage, std::uint64_t block);
 
 }  // namespace tributary::swarm

@@ -156,11 +156,10 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
   for (auto& [node, keys] : owners) orders.owners.push_back({node, std::move(keys)});
 
   std::vector<NodeId> summers;
-  std::size_t replicas = 0;
-  for (const auto& member : ledger.plan.members) replicas += member.stage == stage && !member.listener;
   for (const auto* member : members(stage, false)) summers.push_back(member->node);
+  // Ranges are a function of the log, so that those of two leaders are the same.
   orders.shares =
-      make_shares(context_.options.run.state_sizes[stage.value()], summers, replicas, context_.options.run.block);
+      make_shares(context_.options.run.state_sizes[stage.value()], ledger.plan, stage, context_.options.run.block);
   for (std::size_t i = 0; i < orders.shares.size(); ++i) {
     auto& share = orders.shares[i];
     // A living owner keeps its range; a dead one's goes to somebody who has the result already, if anybody does.
@@ -168,6 +167,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
       share.owner = before->second.content.shares[i].owner;
       continue;
     }
+    if (!live(share.owner)) share.owner = summers[i % summers.size()];
     for (const auto* member : members(stage, false)) {
       const auto* report = settled_report(*member);
       if (report && std::find(report->shares_done.begin(), report->shares_done.end(), i) != report->shares_done.end()) {

@@ -23,7 +23,7 @@ namespace {
 template <class T>
 struct Fields;
 TRIBUTARY_FIELDS(Stamp, a, b)
-TRIBUTARY_FIELDS(Member, a, b, c, d, e)
+TRIBUTARY_FIELDS(Member, a, b, c, d, e, f)
 TRIBUTARY_FIELDS(Plan, a, b, c)
 TRIBUTARY_FIELDS(StageResult, a, b)
 TRIBUTARY_FIELDS(Commit, a, b, c, d, e, f, g, h, i, j, k)

@@ -28,7 +28,8 @@ struct Member {
   Incarnation incarnation;
   StageId stage;
   std::uint16_t slots = 1;
-  bool listener = false;  // receives the stage's results and fetches its state; not yet on any path
+  bool listener = false;    // receives the stage's results and fetches its state; not yet on any path
+  std::uint16_t share = 0;  // weight of the range of its stage's vector that it sums; 0: none
   bool operator==(const Member&) const = default;
 };
 

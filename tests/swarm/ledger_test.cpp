@@ -87,10 +87,18 @@ TEST(Shares, CoverTheVectorOnceCutAtBlocks) {
     const auto size = *rc::gen::inRange<std::uint64_t>(1, 100000);
     const auto block = *rc::gen::element<std::uint64_t>(1, 4, 4096);
     const auto owners = *rc::gen::inRange<std::uint32_t>(1, 20);
-    const auto count = *rc::gen::inRange<std::size_t>(1, 40);
-    std::vector<NodeId> nodes;
-    for (std::uint32_t i = 0; i < owners; ++i) nodes.push_back(NodeId(i));
-    const auto shares = make_shares(size, nodes, count, block);
+    wire::Plan plan;
+    std::vector<Candidate> candidates(owners);
+    std::vector<const Candidate*> members;
+    for (std::uint32_t i = 0; i < owners; ++i) {
+      candidates[i].member = {NodeId(i), Incarnation(1), StageId(1), 1, false};
+      for (std::uint32_t to = 0; to < owners; ++to)
+        if (*rc::gen::arbitrary<bool>()) candidates[i].bytes_per_s[NodeId(to)] = *rc::gen::inRange(1, 1000) * 1e5;
+      members.push_back(&candidates[i]);
+      plan.members.push_back(candidates[i].member);
+    }
+    weigh_shares(members, plan);
+    const auto shares = make_shares(size, plan, StageId(1), block);
     RC_ASSERT(!shares.empty() && shares.size() <= kMostShares);
     std::uint64_t at = 0;
     for (const auto& share : shares) {
@@ -100,6 +108,29 @@ TEST(Shares, CoverTheVectorOnceCutAtBlocks) {
     }
     RC_ASSERT(at == size);
   }));
+}
+
+TEST(Shares, ASlowUplinkSumsLess) {
+  wire::Plan plan;
+  std::vector<Candidate> candidates(3);
+  std::vector<const Candidate*> members;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    candidates[i].member = {NodeId(i), Incarnation(1), StageId(1), 1, false};
+    for (std::uint32_t to = 0; to < 3; ++to)
+      if (to != i) candidates[i].bytes_per_s[NodeId(to)] = i == 2 ? 1e6 : 1e8;
+    members.push_back(&candidates[i]);
+    plan.members.push_back(candidates[i].member);
+  }
+  weigh_shares(members, plan);
+  EXPECT_GT(plan.members[0].share, 1000);
+  EXPECT_GT(plan.members[1].share, 1000);
+  // It sends its sum of the others' ranges anyway; of its own range it would have to send the result to both.
+  EXPECT_LT(plan.members[2].share, 2 * plan.members[0].share);
+  EXPECT_LT(plan.members[2].share, 4096 / 3 * 0.9);
+  for (auto& candidate : candidates)
+    for (auto& [to, rate] : candidate.bytes_per_s) rate = 1e7;
+  weigh_shares(members, plan);
+  EXPECT_EQ(plan.members[2].share, 1366) << "equal links, equal ranges";
 }
 
 TEST(Planner, EveryPathTakesOneMemberOfEachStage) {

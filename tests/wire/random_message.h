@@ -100,7 +100,7 @@ void fill(std::tuple<Fields&...> fields) {
   std::apply([](auto&... field) { ((field = any<std::decay_t<decltype(field)>>()), ...); }, fields);
 }
 TRIBUTARY_ANY(Stamp, a, b)
-TRIBUTARY_ANY(Member, a, b, c, d, e)
+TRIBUTARY_ANY(Member, a, b, c, d, e, f)
 TRIBUTARY_ANY(Plan, a, b, c)
 TRIBUTARY_ANY(StageResult, a, b)
 TRIBUTARY_ANY(Commit, a, b, c, d, e, f, g, h, i, j, k)

@@ -1,0 +1,126 @@
+// How a stage's vector is divided among those who sum it.
+#include <algorithm>
+
+#include "swarm/planner.h"
+
+namespace tributary::swarm {
+namespace {
+
+constexpr double kFallbackRate = 1e8;  // bytes/s; only its being the same everywhere matters
+constexpr int kUnits = 1 << 12;        // weights in which the search moves
+
+struct Uploads {
+  std::vector<std::vector<double>> cost;  // [from][to]: seconds a byte
+};
+
+Uploads uploads(const std::vector<const Candidate*>& members) {
+  const auto rate = [](const Candidate* from, const Candidate* to) {
+    const auto at = from->bytes_per_s.find(to->member.node);
+    return at == from->bytes_per_s.end() ? 0.0 : at->second;
+  };
+  double all = 0;
+  int counted = 0;
+  std::vector<double> own(members.size(), 0);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    int known = 0;
+    for (const auto* to : members)
+      if (const double r = rate(members[i], to); r > 0) own[i] += r, ++known;
+    all += own[i];
+    counted += known;
+    if (known > 0) own[i] /= known;
+  }
+  const double fallback = counted > 0 ? all / counted : kFallbackRate;
+  Uploads out;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    out.cost.emplace_back();
+    for (const auto* to : members) {
+      const double known = rate(members[i], to);
+      out.cost[i].push_back(to == members[i] ? 0 : 1 / (known > 0 ? known : own[i] > 0 ? own[i] : fallback));
+    }
+  }
+  return out;
+}
+
+// The reduction's longest upload, then the results': node i sends k's range of its sum to k, later its own range to
+// all.
+double duration(const Uploads& uploads, const std::vector<int>& shares) {
+  double reduce = 0, gather = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    double to_owners = 0, to_all = 0;
+    for (std::size_t k = 0; k < shares.size(); ++k) {
+      to_owners += shares[k] * uploads.cost[i][k];
+      to_all += shares[i] * uploads.cost[i][k];
+    }
+    reduce = std::max(reduce, to_owners);
+    gather = std::max(gather, to_all);
+  }
+  return reduce + gather;
+}
+
+// Moves weight from one to another while that helps, in smaller and smaller steps. The problem is convex.
+void balance(const Uploads& uploads, std::vector<int>& shares) {
+  double best = duration(uploads, shares);
+  for (int step = kUnits / 4; step >= kUnits / 256; step /= 2) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto& from : shares) {
+        for (auto& to : shares) {
+          if (&from == &to || from < step) continue;
+          from -= step;
+          to += step;
+          const double now = duration(uploads, shares);
+          if (now < best * (1 - 1e-9)) {
+            best = now;
+            moved = true;
+          } else {
+            from += step;
+            to -= step;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan) {
+  auto members = all;
+  if (members.size() > kMostShares) members.resize(kMostShares);
+  std::vector<int> shares(members.size());
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    shares[i] = static_cast<int>((kUnits * (i + 1)) / shares.size() - kUnits * i / shares.size());
+  // A measure that is a little off must not move ranges every iteration.
+  constexpr double kWorthIt = 0.9;
+  const auto known = uploads(members);
+  auto balanced = shares;
+  balance(known, balanced);
+  if (duration(known, balanced) < kWorthIt * duration(known, shares)) shares = balanced;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto at = std::find_if(plan.members.begin(), plan.members.end(),
+                                 [&](const auto& member) { return member.node == members[i]->member.node; });
+    if (at != plan.members.end()) at->share = static_cast<std::uint16_t>(shares[i]);
+  }
+}
+
+std::vector<wire::Share> make_shares(std::uint64_t size, const wire::Plan& plan, StageId stage, std::uint64_t block) {
+  std::vector<const wire::Member*> owners;
+  std::uint64_t total = 0;
+  for (const auto& member : plan.members) {
+    if (member.stage != stage || member.listener || member.share == 0) continue;
+    owners.push_back(&member);
+    total += member.share;
+  }
+  std::vector<wire::Share> shares;
+  const std::uint64_t blocks = (size + block - 1) / block;
+  std::uint64_t sum = 0, begin = 0;
+  for (const auto* owner : owners) {
+    sum += owner->share;
+    const auto end = owner == owners.back() ? size : std::min(size, blocks * sum / total * block);
+    if (begin < end) shares.push_back({owner->node, begin, end});
+    begin = end;
+  }
+  return shares;
+}
+
+}  // namespace tributary::swarm

@@ -86,6 +86,18 @@ struct SimChaosArguments {
 // Fails if a rule of the protocol is broken.
 int sim_chaos(const SimChaosArguments& arguments);
 
+struct SimRunArguments {
+  std::filesystem::path scenario;  // TOML, or a world file (.json)
+  std::uint64_t seed = 1;
+  std::string router;            // empty: the scenario's
+  std::uint64_t iterations = 0;  // 0: the scenario's
+  double churn = -1;             // probability of a crash for each relay and iteration; below 0: the scenario's
+  std::filesystem::path trace;   // empty: none
+  bool json = false;
+};
+// Fails if the swarm does not get to the scenario's end.
+int sim_run(const SimRunArguments& arguments);
+
 struct GenerateArguments {
   std::filesystem::path source;  // a run's folder, or a model's
   std::string prompt;

@@ -65,7 +65,7 @@ void World::start(const NodeSpec& spec) {
   for (const auto& [key, words] : machine.disk->checkpoints) options.checkpoints.push_back({key.first, key.second});
   machine.compute = options_.make_compute(id, machine.disk);
   machine.node = std::make_unique<swarm::Node>(options, machine.log, now_, options_.bugs);
-  machine.frozen = false;
+  machine.frozen = machine.vanished = false;
   machine.uplink_free = machine.control_free = now_;
   machine.told_rate.clear();
   machine.wake_at = kNever;
@@ -87,7 +87,7 @@ void World::end_process(NodeId id, Machine& machine) {
     other.connected.erase(id);
     if (!other.node) continue;
     const auto life = other.life;
-    if (link.blocked) continue;  // a black hole swallows the goodbye too
+    if (link.blocked || machine.vanished) continue;  // nobody says goodbye
     const auto arrival = std::max(link.last_arrival, now_ + latency(id, peer));
     at(arrival, [this, peer, life, id] { deliver(peer, life, swarm::PeerDown{id}); });
   }
@@ -98,6 +98,13 @@ void World::end_process(NodeId id, Machine& machine) {
 void World::crash(NodeId id) {
   auto& machine = machines_.at(id);
   if (machine.node) end_process(id, machine);
+}
+
+void World::vanish(NodeId id) {
+  auto& machine = machines_.at(id);
+  if (!machine.node) return;
+  machine.vanished = true;
+  end_process(id, machine);
 }
 
 void World::ask_to_leave(NodeId id) {
@@ -221,6 +228,7 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   auto& other = machines_[to];
   ++message_count_;
   on_send(from, to, effect.message);
+  if (other.vanished) return;
   if (!other.node) {
     // Nobody listens there: the dialler learns it after a round trip.
     at(now_ + latency(from, to) + latency(to, from),
@@ -235,25 +243,27 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   }
   const bool bulk = effect.message.payload != nullptr;
   const double rate = options_.bandwidth(from, to);
-  const double bytes = 200 + static_cast<double>(payload_size(effect.message.payload));
+  const double bytes = options_.message_bytes(effect.message);
   auto& free = bulk ? machine.uplink_free : machine.control_free;
-  free = std::max(free, now_) + seconds(bytes / rate);
+  const auto begin = std::max(free, now_);
+  free = begin + seconds(bytes / rate);
   // Its process may die while this waits in the uplink; then it never left.
-  at(free,
-     [this, from, to, rate, bulk, sender_life = machine.life, life = other.life, message = std::move(effect.message)] {
-       auto& sender = machines_.at(from);
-       if (sender.life != sender_life) return;
-       auto& link = links_[{from, to}];
-       if (!link.blocked) {
-         link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-         at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
-       } else if (!link.lossy) {
-         link.held.emplace_back(life, message);
-       }
-       if (!bulk) return;
-       auto& told = sender.told_rate[to];
-       if (std::exchange(told, rate) != rate) deliver(from, sender_life, swarm::LinkMeasured{to, rate});
-     });
+  at(free, [this, from, to, begin, rate, bulk, sender_life = machine.life, life = other.life,
+            message = std::move(effect.message)] {
+    auto& sender = machines_.at(from);
+    if (sender.life != sender_life) return;
+    auto& link = links_[{from, to}];
+    if (!link.blocked) {
+      link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+      at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+      on_transfer(from, to, message, begin, now_, link.last_arrival);
+    } else if (!link.lossy) {
+      link.held.emplace_back(life, message);
+    }
+    if (!bulk) return;
+    auto& told = sender.told_rate[to];
+    if (std::exchange(told, rate) != rate) deliver(from, sender_life, swarm::LinkMeasured{to, rate});
+  });
 }
 
 void World::arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Message& message) {
@@ -263,9 +273,10 @@ void World::arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Messa
 void World::run_task(NodeId id, Machine& machine, const swarm::Task& task) {
   const auto duration = Duration(
       static_cast<std::int64_t>(static_cast<double>(options_.task_time(task).count()) * machine.spec.slowness));
-  at(now_ + duration, [this, id, life = machine.life, task] {
+  at(now_ + duration, [this, id, begin = now_, life = machine.life, task] {
     auto& m = machines_.at(id);
     if (m.life != life || !m.node) return;
+    on_task(id, task, begin, now_);
     deliver(id, life, swarm::Computed{m.compute->run(task)});
   });
 }

@@ -31,6 +31,10 @@ struct WorldOptions {
   std::function<Duration(NodeId, NodeId)> latency = [](NodeId, NodeId) { return milliseconds(5); };
   double jitter = 0.1;
   std::function<double(NodeId, NodeId)> bandwidth = [](NodeId, NodeId) { return 1e9; };  // bytes/s; not 0
+  // What a message weighs on its way; by default its real size.
+  std::function<double(const wire::Message&)> message_bytes = [](const wire::Message& message) {
+    return 200 + static_cast<double>(payload_size(message.payload));
+  };
   Duration store_time = milliseconds(2);
   // Of a task on a machine of slowness 1.
   std::function<Duration(const swarm::Task&)> task_time = [](const swarm::Task&) { return milliseconds(1); };
@@ -47,6 +51,8 @@ class World {
   // --- What happens to machines
   void start(const NodeSpec& spec);  // a process starts (again); keeps its disk; a running one is killed first
   void crash(NodeId node);
+  // The machine is gone from the net: no goodbye, and no answer to those who call it until it starts again.
+  void vanish(NodeId node);
   void ask_to_leave(NodeId node);
   void ask_to_halt(NodeId node);  // the whole run; heeded if `node` leads
   void freeze(NodeId node);
@@ -81,6 +87,11 @@ class World {
   std::function<void(NodeId, const swarm::Exit&)> on_exit = [](NodeId, const swarm::Exit&) {};
   // A process has ended, whatever the reason; `node` as it was.
   std::function<void(NodeId, const swarm::Node&)> on_end = [](NodeId, const swarm::Node&) {};
+  std::function<void(NodeId, const swarm::Task&, Time begin, Time end)> on_task = [](NodeId, const swarm::Task&, Time,
+                                                                                     Time) {};
+  // A message has left completely, over an uplink that was free for it from `begin` on.
+  std::function<void(NodeId, NodeId, const wire::Message&, Time begin, Time end, Time arrival)> on_transfer =
+      [](NodeId, NodeId, const wire::Message&, Time, Time, Time) {};
   std::function<void(NodeId, NodeId, const wire::Message&)> on_send = [](NodeId, NodeId, const wire::Message&) {};
 
  private:
@@ -92,6 +103,7 @@ class World {
     wire::DurableLog log;
     std::uint64_t life = 0;  // rises with each start and crash
     bool frozen = false;
+    bool vanished = false;
     std::vector<swarm::Event> held;  // while frozen
     Time uplink_free{}, control_free{};
     std::map<NodeId, double> told_rate;  // by peer: the link's speed as the node knows it

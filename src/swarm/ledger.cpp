@@ -40,6 +40,26 @@ void fold(wire::Ledger& ledger, const wire::Exclude& exclude) {
   }
 }
 
+void fold(wire::Ledger& ledger, const wire::Admit& admit) {
+  if (admit.epoch != ledger.epoch || admit.iteration != ledger.iteration || ledger.halted) return;
+  auto& members = ledger.plan.members;
+  for (auto member : admit.members) {
+    member.listener = true;
+    const auto at = std::lower_bound(members.begin(), members.end(), member,
+                                     [](const auto& a, const auto& b) { return a.node < b.node; });
+    if (at != members.end() && at->node == member.node) {
+      if (at->incarnation >= member.incarnation) continue;
+      // The weight stays: the cut of the stage's ranges must not change within an iteration.
+      member.share = at->stage == member.stage ? at->share : std::uint16_t{0};
+      if (at->share > 0 && at->stage != member.stage) continue;
+      *at = member;
+    } else {
+      member.share = 0;
+      members.insert(at, member);
+    }
+  }
+}
+
 void fold(wire::Ledger& ledger, const wire::CheckpointComplete& complete) {
   if (complete.epoch != ledger.epoch) return;
   if (!ledger.checkpoints.empty() && ledger.checkpoints.back() >= complete.checkpoint) return;

@@ -80,6 +80,7 @@ class Node {
   void begin_iteration();
   void probe_a_link();
   void pursue_commit();
+  std::vector<NodeId> result_sources(NodeId named) const;
   void applied(const wire::Commit& commit, std::uint64_t weights_hash);
   void save_if_due();
   void rejoin();
@@ -113,6 +114,7 @@ class Node {
   bool leaving_ = false;
   Time fetch_at_ = kNever;
   std::uint32_t fetch_tries_ = 0;
+  std::optional<Time> sourceless_since_;
   std::uint64_t weights_hash_ = 0;
   Iteration saved_;
   std::set<wire::SavedState> inventory_;  // on the disk

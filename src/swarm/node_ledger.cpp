@@ -22,7 +22,15 @@ void Node::follow(const wire::Ledger& ledger) {
   if (latest_.iteration > context_.ledger.iteration) return pursue_commit();
   if (latest_.iteration != context_.ledger.iteration) return;
   const bool grown = latest_.excluded.size() > context_.ledger.excluded.size();
+  std::vector<NodeId> reborn;
+  for (const auto& member : context_.ledger.plan.members) {
+    const auto* now = member_of(latest_.plan, member.node);
+    if (now && now->incarnation != member.incarnation && member.node != context_.options.self)
+      reborn.push_back(member.node);
+  }
   context_.ledger = latest_;
+  // What the former life had is gone, and what was sent to it too.
+  for (const auto node : reborn) peer_lost(node);
   if (grown) {
     context_.counters.excluded += 1;
     pipeline_.drop_excluded();
@@ -102,6 +110,7 @@ void Node::begin_iteration() {
   context_.dead.clear();
   fetch_at_ = kNever;
   fetch_tries_ = 0;
+  sourceless_since_.reset();
   report_due_ = true;
   const bool behind = latest_.iteration > context_.ledger.iteration;
   reduction_.begin(stage_, size_of(stage_));
@@ -127,6 +136,18 @@ void Node::begin_iteration() {
   for (auto& [from, message] : early) receive(from, message);
 }
 
+// Who may have the committed result of the iteration before the newest plan: its full members, and who has left since.
+std::vector<NodeId> Node::result_sources(NodeId named) const {
+  std::vector<NodeId> sources;
+  const auto* member = member_of(latest_.plan, named);
+  if (!member || !member->listener) sources.push_back(named);
+  for (const auto& other : latest_.plan.members)
+    if (other.stage == stage_ && !other.listener && other.node != named) sources.push_back(other.node);
+  std::erase_if(sources,
+                [&](NodeId node) { return node == context_.options.self || context_.detector.suspected(node); });
+  return sources;
+}
+
 // The ledger is past this iteration. Takes the step once the committed result is here.
 void Node::pursue_commit() {
   if (applying_) return;
@@ -135,18 +156,27 @@ void Node::pursue_commit() {
   const auto& wanted = commit->results[stage_.value()];
   const bool mismatch = reduction_.complete() && reduction_.hash() != wanted.hash;
   if (!reduction_.complete() || mismatch) {
-    // Ranges may still be on their way to a listener; afterwards it asks.
+    // Ranges may still be on their way to a listener; when no more come, it asks.
     if (fetch_at_ == kNever)
       fetch_at_ = mismatch
                       ? context_.now
                       : context_.now + 2 * context_.detector.round_trip(wanted.source) + context_.options.pace.report;
     if (context_.now < fetch_at_) return;
-    std::vector<NodeId> sources = {wanted.source};
-    for (const auto& member : latest_.plan.members)
-      if (member.stage == stage_ && !member.listener) sources.push_back(member.node);
-    std::erase(sources, context_.options.self);
-    if (sources.empty()) return rejoin();
-    fetch_at_ = context_.now + context_.options.pace.retry_first;
+    if (!mismatch && context_.now < reduction_.silent_from()) {
+      fetch_at_ = reduction_.silent_from();
+      return;
+    }
+    const auto sources = result_sources(wanted.source);
+    const auto& pace = context_.options.pace;
+    if (sources.empty()) {
+      // Silence may end. If it does not, this stage's result has died with its holders.
+      if (!sourceless_since_) sourceless_since_ = context_.now;
+      if (context_.now >= *sourceless_since_ + 2 * pace.retry_first) return rejoin();
+      fetch_at_ = context_.now + pace.report;
+      return;
+    }
+    sourceless_since_.reset();
+    fetch_at_ = context_.now + pace.retry_first;
     reduction_.fetch(sources[fetch_tries_++ % sources.size()]);
     return;
   }
@@ -169,7 +199,8 @@ void Node::pursue_commit() {
 void Node::applied(const wire::Commit& commit, std::uint64_t weights_hash) {
   applying_ = false;
   weights_hash_ = weights_hash;
-  reduction_.keep(commit.iteration);
+  const bool next_known = latest_.epoch == commit.epoch && latest_.iteration.value() == commit.iteration.value() + 1;
+  reduction_.keep(commit.iteration, next_known ? latest_.plan : wire::Plan{});
   if (holding_) context_.effects->emplace_back(Applied{commit, stage_, weights_hash});
   if (commit.iteration >= Iteration(2)) {
     Task task;

@@ -26,6 +26,7 @@ struct RunOptions {
   std::uint16_t replicas_at_start = 1;     // of each stage, before the first iteration begins ...
   Duration wait_at_start = seconds(2);     // ... or this long after every stage has one
   std::uint64_t payload_bytes = 0;         // of an activation on the wire; for predictions
+  double state_scale = 1;                  // elements on the wire for each of the vector; not 1 in rehearsals only
   std::uint64_t evaluate_every = 0;        // iterations between held-out losses; 0: none during the run
   std::uint32_t evaluate_batches = 0;      // of held-out text, each as large as a microbatch; at most 256
   double most_excluded = 0.25;             // of an iteration's microbatches; more stops the run

@@ -28,13 +28,15 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
 // fewest microbatches per second.
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members);
 
-// Who sums how much of a stage's vector: weights (Member::share) by which the longest upload of the reduction, to the
-// ranges' owners, and then that of the results, to everybody, take the least time together. A link that was not
-// measured is taken for as fast as the sender's others, or else as all. At most kMostShares members get one.
+// Who sums how much of a stage's vector: weights (Member::share) by which the longest upload of partial sums and
+// results takes the least time. A link that was not measured is taken for as fast as the sender's others, or else as
+// all. At most kMostShares members get one.
 inline constexpr std::size_t kMostShares = 16;
 void weigh_shares(const std::vector<const Candidate*>& members, wire::Plan& plan);
 
-// The ranges that these weights mean, cut at multiples of `block` elements; by owner, in the plan's order.
-std::vector<wire::Share> make_shares(std::uint64_t size, const wire::Plan& plan, StageId stage, std::uint64_t block);
+// The ranges that these weights mean, in pieces of the order in which they are to be sent (a function of the log, so
+// that those of two leaders are the same). Cut at multiples of run.block; at most kMostPieces.
+inline constexpr std::size_t kMostPieces = 64;
+std::vector<wire::Share> make_shares(const RunOptions& run, const wire::Plan& plan, StageId stage);
 
 }  // namespace tributary::swarm

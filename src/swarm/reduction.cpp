@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "swarm/planner.h"
+
 namespace tributary::swarm {
 namespace {
 
 // Set hash of a piece sent on request after the commit: the committed hash of the whole result vouches for it.
 constexpr std::uint64_t kByCommit = 0;
-constexpr std::size_t kMostRanges = 64;
+constexpr std::size_t kMostRanges = 2 * kMostPieces;  // partial sums of two cuts, when a plan changes
+constexpr double kUnknownRate = 1e6;                  // bytes/s, of a link that was not measured yet
 
 }  // namespace
 
@@ -246,17 +249,37 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
 
 void Reduction::fetch(NodeId source) {
   ++context_.counters.adopted;
-  begin(stage_, size_);
+  // What has come so far may be part of the committed result. If it is not, or fits no other's pieces, the next try
+  // begins from nothing.
+  if (complete_ || fetching_) begin(stage_, size_);
   fetching_ = true;
+  source_ = source;
+  progress_at_ = context_.now;
   context_.send(source, wire::WantResult{context_.stamp(), stage_, true});
 }
 
-// Twice as patient each time; a range of a slow link may take long.
-Duration Reduction::patience() const { return context_.options.pace.retry_first * (1 << std::min(retries_, 4)); }
+Time Reduction::silent_from() const {
+  if (covered_ == 0 && !fetching_) return Time::min();
+  return progress_at_ + patience();
+}
+
+// What was sent arrives, or its connection ends: this is for what neither explains. So it waits for several times what
+// all that must move here can take, and twice as long each time.
+Duration Reduction::patience() const {
+  const auto& pace = context_.options.pace;
+  const double bytes = 8.0 * static_cast<double>(size_) * context_.options.run.state_scale;
+  double slowest = 0;
+  for (const auto receiver : orders_.receivers) {
+    const double rate = 1000.0 * context_.detector.kilobytes_per_s(receiver);
+    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+  }
+  const double transfers = 2 * bytes / (slowest > 0 ? slowest : kUnknownRate);
+  return (pace.retry_first + seconds(pace.retry_factor * transfers)) * (1 << std::min(retries_, 4));
+}
 
 void Reduction::tick() {
-  if (!orders_.sealed || complete_ || fetching_ || context_.now < progress_at_ + patience()) return;
-  progress_at_ = context_.now;
+  if (!orders_.sealed || complete_ || fetching_ || context_.now < retry_at()) return;
+  retried_at_ = context_.now;
   ++retries_;
   ++context_.counters.retries;
   partials_sent_.clear();
@@ -274,10 +297,23 @@ void Reduction::tick() {
 }
 
 Time Reduction::next_wake() const {
-  return orders_.sealed && !complete_ && !fetching_ ? progress_at_ + patience() : kNever;
+  return orders_.sealed && !complete_ && !fetching_ ? retry_at() : kNever;
 }
 
-void Reduction::keep(Iteration iteration) {
+void Reduction::keep(Iteration iteration, const wire::Plan& next) {
+  // Who was admitted late may be in none of the orders that this node knew.
+  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+  for (const auto& share : orders_.shares) {
+    const auto piece = pieces_.find(share.begin);
+    if (share.owner != context_.options.self || piece == pieces_.end()) continue;
+    for (const auto& member : next.members) {
+      if (member.stage != stage_ || member.listener || member.node == context_.options.self ||
+          !context_.reachable(member.node) || !given_.insert({share.begin, member.node}).second)
+        continue;
+      context_.send(member.node, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
+                    piece->second.payload);
+    }
+  }
   kept_[iteration] = pieces_;
   while (kept_.size() > 2) kept_.erase(kept_.begin());
 }
@@ -288,6 +324,7 @@ void Reduction::peer_lost(NodeId peer) {
 }
 
 void Reduction::add_awaited(std::set<NodeId>& peers) const {
+  if (fetching_ && !complete_) peers.insert(source_);
   if (!orders_.sealed || complete_) return;
   for (const auto& share : orders_.shares)
     if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.insert(share.owner);

@@ -54,8 +54,11 @@ class Reduction {
 
   // Replaces the own result by the committed one, from `source` or, failing that, from another member.
   void fetch(NodeId source);
-  // The committed result becomes one of the kept ones; `iteration` is the one just applied.
-  void keep(Iteration iteration);
+  // When to stop waiting for further ranges of it; Time::min() if none has come and none was asked for.
+  Time silent_from() const;
+  // The committed result becomes one of the kept ones; `iteration` is the one just applied, `next` the plan that
+  // follows.
+  void keep(Iteration iteration, const wire::Plan& next);
   bool kept(Iteration iteration) const { return kept_.contains(iteration); }
 
  private:
@@ -76,6 +79,7 @@ class Reduction {
   void sum_ranges();
   void give_out();
   Duration patience() const;
+  Time retry_at() const { return std::max(progress_at_, retried_at_) + patience(); }
   void add_piece(std::uint64_t begin, std::uint64_t end, Payload payload);
 
   Context& context_;
@@ -91,10 +95,12 @@ class Reduction {
   Pieces pieces_;
   std::uint64_t covered_ = 0;
   Time progress_at_{};
+  Time retried_at_{};
   int retries_ = 0;
   bool finishing_ = false;
   bool complete_ = false;
   bool fetching_ = false;
+  NodeId source_ = wire::kNobody;  // of what is fetched
   std::uint64_t hash_ = 0;
   double sum_squares_ = 0;
   std::map<Iteration, Pieces> kept_;

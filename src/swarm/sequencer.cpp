@@ -95,7 +95,7 @@ void Sequencer::judge_silence() {
 
 bool Sequencer::live(NodeId node) const {
   const auto* member = member_of(raft_.ledger().plan, node);
-  return member && live(*member);
+  return member && !member->listener && live(*member);
 }
 
 bool Sequencer::live(const wire::Member& member) const {
@@ -163,7 +163,7 @@ void Sequencer::evaluate() {
   start_possible_since_ = kNever;
   if (over) return;
   index_reports();
-  if (exclude_bad()) return;
+  if (exclude_bad() || admit_newcomers()) return;
   assign_orphans();
   send_orders();
   try_commit();

@@ -70,6 +70,7 @@ class Sequencer {
   void activate();
   void judge_silence();
   bool live(const wire::Member& member) const;
+  // A full member, living.
   bool live(NodeId node) const;
   const wire::Report* current_report(const wire::Member& member) const;
   // ... whose sums are of the set that counts now: its sender knew all that is excluded.
@@ -86,6 +87,8 @@ class Sequencer {
   Candidate candidate(NodeId node, const Peer& peer, StageId stage, bool listener) const;
 
   bool exclude_bad();
+  bool admit_newcomers();
+  StageId place_for(const wire::Hello& hello, const std::vector<Candidate>& candidates) const;
   void index_reports();
   void assign_orphans();
   void assign(PartKey key);

@@ -157,9 +157,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
 
   std::vector<NodeId> summers;
   for (const auto* member : members(stage, false)) summers.push_back(member->node);
-  // Ranges are a function of the log, so that those of two leaders are the same.
-  orders.shares =
-      make_shares(context_.options.run.state_sizes[stage.value()], ledger.plan, stage, context_.options.run.block);
+  orders.shares = make_shares(context_.options.run, ledger.plan, stage);
   for (std::size_t i = 0; i < orders.shares.size(); ++i) {
     auto& share = orders.shares[i];
     // A living owner keeps its range; a dead one's goes to somebody who has the result already, if anybody does.
@@ -295,6 +293,35 @@ bool Sequencer::try_commit() {
   return raft_.propose(context_.now, std::move(commit));
 }
 
+StageId Sequencer::place_for(const wire::Hello& hello, const std::vector<Candidate>& candidates) const {
+  if (hello.data_node) return StageId(0);
+  const bool fixed = !hello.any_stage && hello.stage.value() >= 1 && hello.stage.value() <= context_.stages();
+  return fixed ? hello.stage : neediest_stage(context_.options.run, candidates);
+}
+
+// A newcomer begins to fetch its stage's state now: ready before the iteration ends, it works in the next one.
+bool Sequencer::admit_newcomers() {
+  const auto& ledger = raft_.ledger();
+  std::vector<Candidate> candidates;
+  wire::Admit admit{ledger.epoch, ledger.iteration, {}};
+  for (const auto& member : ledger.plan.members)
+    if (live(member))
+      candidates.push_back(candidate(member.node, peers_.at(member.node), member.stage, member.listener));
+  for (const auto& [node, peer] : peers_) {
+    if (peer.dead || peer.leaving || !peer.hello) continue;
+    const auto* member = member_of(ledger.plan, node);
+    if (member && member->incarnation >= peer.incarnation) continue;
+    const auto stage = place_for(*peer.hello, candidates);
+    // Its former life still stands for a range of another stage: it waits for the next plan.
+    if (member && member->share > 0 && member->stage != stage) continue;
+    candidates.push_back(candidate(node, peer, stage, true));
+    admit.members.push_back(candidates.back().member);
+  }
+  if (admit.members.empty()) return false;
+  raft_.propose(context_.now, std::move(admit));
+  return true;
+}
+
 wire::Plan Sequencer::next_plan() const {
   const auto& ledger = raft_.ledger();
   std::vector<Candidate> candidates;
@@ -318,12 +345,7 @@ wire::Plan Sequencer::next_plan() const {
     if (peer.dead || peer.leaving || !peer.hello) continue;
     const auto* member = member_of(ledger.plan, node);
     if (member && member->incarnation == peer.incarnation) continue;
-    const auto wish = peer.hello->stage;
-    const bool fixed = !peer.hello->any_stage && wish.value() >= 1 && wish.value() <= context_.stages();
-    const auto stage = peer.hello->data_node ? StageId(0)
-                       : fixed               ? wish
-                                             : neediest_stage(context_.options.run, candidates);
-    candidates.push_back(candidate(node, peer, stage, true));
+    candidates.push_back(candidate(node, peer, place_for(*peer.hello, candidates), true));
   }
   return make_plan(context_.options.run, candidates);
 }

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kFallbackRate = 1e8;  // bytes/s; only its being the same everywhere matters
 constexpr int kUnits = 1 << 12;        // weights in which the search moves
+constexpr double kPieceElements = 1 << 18;
 
 struct Uploads {
   std::vector<std::vector<double>> cost;  // [from][to]: seconds a byte
@@ -41,20 +42,16 @@ Uploads uploads(const std::vector<const Candidate*>& members) {
   return out;
 }
 
-// The reduction's longest upload, then the results': node i sends k's range of its sum to k, later its own range to
-// all.
+// The longest upload: node i sends k's range of its sum to k, and of its own range the result to all. Both go on at
+// once, piece by piece.
 double duration(const Uploads& uploads, const std::vector<int>& shares) {
-  double reduce = 0, gather = 0;
+  double longest = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    double to_owners = 0, to_all = 0;
-    for (std::size_t k = 0; k < shares.size(); ++k) {
-      to_owners += shares[k] * uploads.cost[i][k];
-      to_all += shares[i] * uploads.cost[i][k];
-    }
-    reduce = std::max(reduce, to_owners);
-    gather = std::max(gather, to_all);
+    double upload = 0;
+    for (std::size_t k = 0; k < shares.size(); ++k) upload += (shares[k] + shares[i]) * uploads.cost[i][k];
+    longest = std::max(longest, upload);
   }
-  return reduce + gather;
+  return longest;
 }
 
 // Moves weight from one to another while that helps, in smaller and smaller steps. The problem is convex.
@@ -103,23 +100,40 @@ void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan) {
   }
 }
 
-std::vector<wire::Share> make_shares(std::uint64_t size, const wire::Plan& plan, StageId stage, std::uint64_t block) {
+std::vector<wire::Share> make_shares(const RunOptions& run, const wire::Plan& plan, StageId stage) {
+  struct Range {
+    NodeId owner;
+    std::uint64_t begin, end;  // in blocks
+  };
   std::vector<const wire::Member*> owners;
   std::uint64_t total = 0;
   for (const auto& member : plan.members) {
-    if (member.stage != stage || member.listener || member.share == 0) continue;
+    if (member.stage != stage || member.share == 0) continue;
     owners.push_back(&member);
     total += member.share;
   }
-  std::vector<wire::Share> shares;
-  const std::uint64_t blocks = (size + block - 1) / block;
+  const auto size = run.state_sizes[stage.value()];
+  const std::uint64_t blocks = (size + run.block - 1) / run.block;
+  std::vector<Range> ranges;
   std::uint64_t sum = 0, begin = 0;
   for (const auto* owner : owners) {
     sum += owner->share;
-    const auto end = owner == owners.back() ? size : std::min(size, blocks * sum / total * block);
-    if (begin < end) shares.push_back({owner->node, begin, end});
+    const auto end = owner == owners.back() ? blocks : blocks * sum / total;
+    if (begin < end) ranges.push_back({owner->node, begin, end});
     begin = end;
   }
+  // A piece's result goes out while the next one's sums come in. First pieces first, so that no owner waits.
+  const double elements = static_cast<double>(size) * run.state_scale;
+  const auto most = static_cast<double>(kMostPieces / std::max<std::size_t>(1, ranges.size()));
+  const auto pieces = static_cast<std::uint64_t>(std::clamp(elements / kPieceElements, 1.0, std::max(1.0, most)));
+  std::vector<wire::Share> shares;
+  for (std::uint64_t piece = 0; piece < pieces; ++piece)
+    for (const auto& range : ranges) {
+      const auto length = range.end - range.begin;
+      const auto from = (range.begin + length * piece / pieces) * run.block;
+      const auto to = std::min(size, (range.begin + length * (piece + 1) / pieces) * run.block);
+      if (from < to) shares.push_back({range.owner, from, to});
+    }
   return shares;
 }
 

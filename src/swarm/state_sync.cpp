@@ -74,6 +74,10 @@ void StateSync::receive(NodeId, const wire::StateChunk& message, Payload payload
     ++context_.counters.dropped;
     return;
   }
+  if (chunk->asked != wire::kNobody) {
+    const double took = to_seconds(context_.now - chunk->asked_at);
+    usual_s_ = usual_s_ == 0 ? took : usual_s_ + 0.2 * (took - usual_s_);
+  }
   chunk->asked = wire::kNobody;
   auto version = message.stamp.iteration;
   // Too old to be brought up to date by the results that are kept: ask again.
@@ -103,8 +107,7 @@ void StateSync::receive(NodeId, const wire::StateChunk& message, Payload payload
 void StateSync::receive(NodeId from, const wire::NoState& message) {
   auto* chunk = active_ && message.stage == stage_ ? chunk_at(message.begin) : nullptr;
   if (chunk && chunk->asked == from && !chunk->written)
-    chunk->asked_at =
-        context_.now - context_.options.pace.retry_first + context_.options.pace.ping;  // tick() asks another one, soon
+    chunk->asked_at = context_.now - patience(*chunk) + context_.options.pace.ping;  // tick() asks another one, soon
 }
 
 void StateSync::apply(const wire::Commit& commit, const StepParameters& step) {
@@ -130,11 +133,17 @@ void StateSync::peer_lost(NodeId peer) {
   if (active_) request();
 }
 
+// A chunk that comes late is taken all the same, so asking again costs only traffic: on a slow link ever more rarely.
+Duration StateSync::patience(const Chunk& chunk) const {
+  const auto& pace = context_.options.pace;
+  return std::max(pace.retry_first, seconds(pace.retry_factor * usual_s_)) * (1u << std::min(chunk.tries, 6u));
+}
+
 void StateSync::tick() {
   if (!active_) return;
   for (auto& chunk : chunks_) {
     if (chunk.written || chunk.asked == wire::kNobody) continue;
-    if (context_.now >= chunk.asked_at + context_.options.pace.retry_first) chunk.asked = wire::kNobody;
+    if (context_.now >= chunk.asked_at + patience(chunk)) chunk.asked = wire::kNobody;
   }
   request();
 }

@@ -47,6 +47,7 @@ class StateSync {
   };
   void request();
   Chunk* chunk_at(std::uint64_t begin);
+  Duration patience(const Chunk& chunk) const;
 
   Context& context_;
   Reduction& reduction_;
@@ -55,6 +56,7 @@ class StateSync {
   std::vector<Chunk> chunks_;
   std::map<Iteration, StepParameters> steps_;  // of kept results
   std::size_t serving_ = 0;
+  double usual_s_ = 0;  // from asking for a chunk to having it; 0: not measured
 };
 
 }  // namespace tributary::swarm

@@ -78,6 +78,14 @@ struct Exclude {
   bool operator==(const Exclude&) const = default;
 };
 
+// Newcomers of the running iteration, as listeners: each takes the place of its own former life, if the plan has one.
+struct Admit {
+  std::uint32_t epoch = 0;
+  Iteration iteration;
+  std::vector<Member> members;
+  bool operator==(const Admit&) const = default;
+};
+
 struct CheckpointComplete {
   std::uint32_t epoch = 0;
   Iteration checkpoint;
@@ -89,7 +97,7 @@ struct NewTerm {
   bool operator==(const NewTerm&) const = default;
 };
 
-using Decision = std::variant<NewTerm, Start, Commit, Exclude, CheckpointComplete>;
+using Decision = std::variant<NewTerm, Start, Commit, Exclude, CheckpointComplete, Admit>;
 
 struct LogEntry {
   std::uint64_t term = 0;

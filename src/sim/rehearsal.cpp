@@ -1,0 +1,360 @@
+#include "sim/rehearsal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "flow/router.h"
+#include "sim/symbolic_compute.h"
+
+namespace tributary::sim {
+namespace {
+
+using swarm::TaskKind;
+
+constexpr std::uint64_t kElements = 240;  // of a stage's symbolic vector; only its cuts matter
+constexpr std::uint64_t kChunk = 16;
+constexpr double kCalm = 3600;  // virtual seconds without a commit after which a rehearsal is given up
+
+bool is_pipeline(TaskKind kind) {
+  return kind == TaskKind::kForward || kind == TaskKind::kHead || kind == TaskKind::kBackward;
+}
+
+swarm::RunOptions run_options(const Scenario& scenario, const RehearsalOptions& options) {
+  swarm::RunOptions run;
+  run.stages = scenario.stages();
+  run.state_sizes.assign(run.stages + 1u, kElements);
+  run.block = 1;
+  run.microbatches = scenario.microbatches();
+  run.iterations = scenario.iterations + options.warm_up;
+  run.payload_bytes = static_cast<std::uint64_t>(scenario.message_bytes);
+  run.state_scale = scenario.aggregation_bytes / (8.0 * kElements);
+  run.router = scenario.router;
+  const std::uint32_t voters = scenario.data_nodes() >= 3 ? 3 : 1;
+  for (std::uint32_t i = 0; i < voters; ++i) run.voters.push_back(NodeId(i));
+  std::map<std::uint16_t, std::uint16_t> relays;
+  for (const auto& machine : scenario.machines) ++relays[machine.stage];
+  run.replicas_at_start = relays[1];
+  for (const auto& [stage, count] : relays)
+    if (stage > 0) run.replicas_at_start = std::min(run.replicas_at_start, count);
+  run.wait_at_start = seconds(3);
+  run.step = {.learning_rate = 0.01, .min_learning_rate = 0.001, .warmup = 1, .iterations = run.iterations};
+  return run;
+}
+
+std::int64_t nanoseconds(Time time) { return time.time_since_epoch().count(); }
+double since_start(Time time) { return to_seconds(time.time_since_epoch()); }
+
+class Play {
+ public:
+  Play(const Scenario& scenario, const RehearsalOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        run_(run_options(scenario, options)),
+        random_(mix64(options.seed, 0x72656865)),
+        world_(world_options()) {
+    for (std::uint32_t i = 0; i < scenario.machines.size(); ++i) {
+      const auto& machine = scenario.machines[i];
+      NodeSpec spec;
+      spec.options.run = run_;
+      spec.options.self = NodeId(i);
+      spec.options.data_node = machine.stage == 0;
+      spec.options.stage = StageId(machine.stage);
+      spec.options.slots = machine.slots;
+      spec.options.chunk_elements = kChunk;
+      spec.slowness = machine.compute_s;
+      specs_.push_back(spec);
+    }
+    world_.on_applied = [this](NodeId, const swarm::Applied& applied) { committed(applied.commit); };
+    world_.on_task = [this](NodeId node, const swarm::Task& task, Time begin, Time end) {
+      task_ran(node, task, begin, end);
+    };
+    world_.on_transfer = [this](NodeId from, NodeId to, const wire::Message& message, Time begin, Time end,
+                                Time arrival) { transferred(from, to, message, begin, end, arrival); };
+  }
+
+  Rehearsal play() {
+    for (const auto& spec : specs_) world_.start(spec);
+    if (scenario_.churn.kind == ChurnKind::kTrace) schedule_trace();
+    while (done_ < run_.iterations && world_.step())
+      if (since_start(world_.now()) > last_end_ + kCalm) break;
+    if (done_ < run_.iterations) {
+      out_.trouble = "no iteration was finished for " + std::to_string(static_cast<int>(kCalm)) +
+                     " virtual seconds after iteration " + std::to_string(done_);
+      for (const auto id : world_.nodes())
+        if (const auto why = world_.node(id)->why_waiting(); !why.empty())
+          out_.trouble += "; node " + to_string(id) + " waits for " + why;
+    }
+    out_.virtual_s = since_start(world_.now());
+    out_.messages = world_.messages();
+    out_.events = world_.events();
+    out_.trace_hash = world_.trace_hash();
+    out_.counters = world_.counters();
+    return std::move(out_);
+  }
+
+ private:
+  struct Way {  // of one microbatch in the running iteration
+    double done_s = 0, compute_s = 0, transfer_s = 0;
+  };
+
+  WorldOptions world_options() {
+    WorldOptions world;
+    const auto n = scenario_.machines.size();
+    world.seed = options_.seed;
+    world.jitter = 0;
+    world.latency = [this, n](NodeId a, NodeId b) { return seconds(scenario_.latency_s[a.value() * n + b.value()]); };
+    world.bandwidth = [this, n](NodeId a, NodeId b) { return scenario_.bandwidth_Bps[a.value() * n + b.value()]; };
+    world.message_bytes = [this](const wire::Message& message) { return bytes_of(message); };
+    world.task_time = [this](const swarm::Task& task) {
+      switch (task.kind) {
+        case TaskKind::kForward:
+        case TaskKind::kHead:
+          return seconds(1);
+        case TaskKind::kBackward:
+          return seconds(scenario_.backward_ratio);
+        case TaskKind::kRetract:
+          return seconds(task.stage == StageId(0) ? 1 : 1 + scenario_.backward_ratio);
+        default:
+          return Duration::zero();
+      }
+    };
+    SymbolicOptions symbolic;
+    symbolic.seed = options_.seed;
+    symbolic.stages = run_.stages;
+    symbolic.state_sizes = run_.state_sizes;
+    world.make_compute = [symbolic](NodeId, std::shared_ptr<Disk> disk) {
+      return std::make_unique<SymbolicCompute>(symbolic, std::move(disk));
+    };
+    return world;
+  }
+
+  double bytes_of(const wire::Message& message) {
+    const auto part = [](std::uint64_t begin, std::uint64_t end) {
+      return static_cast<double>(end - begin) / static_cast<double>(kElements);
+    };
+    if (const auto* partial = std::get_if<wire::Partial>(&message.body))
+      return partial->stage == StageId(0) ? 0 : part(partial->begin, partial->end) * scenario_.aggregation_bytes;
+    if (const auto* gathered = std::get_if<wire::Gathered>(&message.body))
+      return gathered->stage == StageId(0) ? 0 : part(gathered->begin, gathered->end) * scenario_.aggregation_bytes;
+    if (const auto* chunk = std::get_if<wire::StateChunk>(&message.body))
+      return part(chunk->begin, chunk->end) * scenario_.state_bytes;
+    if (message.payload) return scenario_.message_bytes;
+    const auto size = static_cast<double>(wire::encode(message.body).size());
+    out_.control_bytes += size;
+    return size;
+  }
+
+  bool counts() const { return done_ >= options_.warm_up; }
+
+  void task_ran(NodeId node, const swarm::Task& task, Time begin, Time end) {
+    if (options_.trace && end > begin) {
+      std::string name = task.kind == TaskKind::kForward ? "F" : task.kind == TaskKind::kHead ? "H" : "B";
+      out_.bars.push_back({node, false, name + to_string(task.microbatch), nanoseconds(begin), nanoseconds(end)});
+    }
+    if (task.kind == TaskKind::kEmbedBackward && task.iteration == Iteration(done_))
+      ways_[task.microbatch].done_s = since_start(end);
+    if (!is_pipeline(task.kind)) return;
+    const double took = to_seconds(end - begin);
+    if (counts()) out_.compute_s += took;
+    if (task.iteration != Iteration(done_)) return;
+    if (computed_.insert({task.microbatch, task.stage, task.kind}).second) {
+      ways_[task.microbatch].compute_s += took;
+    } else {
+      current_.redone_s += took;
+    }
+  }
+
+  void transferred(NodeId from, NodeId to, const wire::Message& message, Time begin, Time end, Time arrival) {
+    const auto* forward = std::get_if<wire::Forward>(&message.body);
+    const auto* backward = std::get_if<wire::Backward>(&message.body);
+    if (message.payload) out_.payload_bytes += bytes_of(message);
+    if (options_.trace && end > begin && message.payload) {
+      const auto what = forward    ? "activation " + to_string(forward->microbatch)
+                        : backward ? "gradient " + to_string(backward->microbatch)
+                                   : std::string(wire::name_of(message.body));
+      out_.bars.push_back({from, true, what + " to " + to_string(to), nanoseconds(begin), nanoseconds(end)});
+    }
+    if (!forward && !backward) return;
+    const auto& stamp = forward ? forward->stamp : backward->stamp;
+    if (stamp.iteration != Iteration(done_)) return;
+    const auto microbatch = forward ? forward->microbatch : backward->microbatch;
+    const auto part = forward ? forward->part : backward->part;
+    if (moved_.insert({microbatch, part, backward != nullptr}).second)
+      ways_[microbatch].transfer_s += to_seconds(arrival - begin);
+  }
+
+  void committed(const wire::Commit& commit) {
+    if (commit.iteration != Iteration(done_)) return;
+    const double now = since_start(world_.now());
+    if (counts()) record(now, commit);
+    if (done_ + 1 == options_.warm_up || options_.warm_up == 0) out_.crash_free_s = now - last_end_;
+    ++done_;
+    last_end_ = now;
+    current_ = {};
+    ways_.clear();
+    computed_.clear();
+    moved_.clear();
+    options_.on_progress(done_, run_.iterations);
+    if (counts() && done_ < run_.iterations) draw_crashes();
+  }
+
+  void record(double now, const wire::Commit& commit) {
+    auto& it = current_;
+    it.start_s = last_end_;
+    it.duration_s = now - last_end_;
+    it.accepted = run_.microbatches - commit.excluded;
+    double last = 0, sum = 0;
+    for (const auto& [microbatch, way] : ways_) {
+      const double done = way.done_s - last_end_;
+      last = std::max(last, done);
+      sum += done;
+      it.compute_s += way.compute_s;
+      it.transfer_s += way.transfer_s;
+    }
+    const auto count = static_cast<double>(std::max<std::size_t>(1, ways_.size()));
+    it.compute_s /= count;
+    it.transfer_s /= count;
+    it.wait_s = sum / count - it.compute_s - it.transfer_s;
+    it.last_s = last - sum / count;
+    it.end_s = it.duration_s - last;
+    out_.iterations.push_back(it);
+  }
+
+  // --- Churn
+  bool may_crash(std::uint32_t node) const {
+    if (!world_.running(NodeId(node)) || scenario_.machines[node].stage == 0) return false;
+    if (!scenario_.churn.spare_last) return true;
+    int others = 0;
+    for (std::uint32_t i = 0; i < scenario_.machines.size(); ++i) {
+      const auto* other = world_.node(NodeId(i));
+      if (i == node || !other || other->stage() != world_.node(NodeId(node))->stage()) continue;
+      others += other->phase() == swarm::Node::Phase::kWorking;
+    }
+    return others > 0;
+  }
+
+  void crash(std::uint32_t node) {
+    if (!may_crash(node)) return;
+    ++current_.crashes;
+    world_.vanish(NodeId(node));
+    const double away = -scenario_.churn.away_mean_s * std::log(1 - random_.uniform());
+    world_.at(world_.now() + seconds(away), [this, node] {
+      if (!world_.running(NodeId(node))) world_.start(specs_[node]);
+    });
+  }
+
+  void draw_crashes() {
+    const auto& churn = scenario_.churn;
+    for (std::uint32_t i = 0; i < scenario_.machines.size(); ++i) {
+      if (scenario_.machines[i].stage == 0) continue;
+      if (churn.kind == ChurnKind::kPerIteration) {
+        const bool hit = random_.chance(churn.probability);
+        const double at = random_.uniform() * out_.crash_free_s;
+        if (hit) world_.at(world_.now() + seconds(at), [this, i] { crash(i); });
+      } else if (churn.kind == ChurnKind::kPoisson && counts() &&
+                 done_ == std::max<std::uint64_t>(1, options_.warm_up)) {
+        next_poisson(i);
+      }
+    }
+  }
+
+  void next_poisson(std::uint32_t node) {
+    if (scenario_.churn.per_node_hour <= 0) return;
+    const double wait = -3600 / scenario_.churn.per_node_hour * std::log(1 - random_.uniform());
+    world_.at(world_.now() + seconds(wait), [this, node] {
+      crash(node);
+      next_poisson(node);
+    });
+  }
+
+  void schedule_trace() {
+    for (const auto& event : scenario_.churn.trace)
+      world_.at(Time(seconds(event.at_s)), [this, event] {
+        const NodeId id(event.node);
+        if (event.what == "start") {
+          if (!world_.running(id)) world_.start(specs_[event.node]);
+        } else if (!world_.running(id)) {
+          return;
+        } else if (event.what == "crash") {
+          ++current_.crashes;
+          world_.vanish(id);
+        } else if (event.what == "leave") {
+          world_.ask_to_leave(id);
+        } else if (event.what == "freeze") {
+          world_.freeze(id);
+        } else {
+          world_.thaw(id);
+        }
+      });
+  }
+
+  const Scenario& scenario_;
+  const RehearsalOptions& options_;
+  const swarm::RunOptions run_;
+  Random random_;
+  Rehearsal out_;
+  World world_;
+  std::vector<NodeSpec> specs_;
+  std::uint64_t done_ = 0;
+  double last_end_ = 0;
+  RehearsedIteration current_;
+  std::map<MicrobatchId, Way> ways_;
+  std::set<std::tuple<MicrobatchId, StageId, TaskKind>> computed_;
+  std::set<std::tuple<MicrobatchId, PartId, bool>> moved_;
+};
+
+}  // namespace
+
+double Rehearsal::mean_iteration_s() const {
+  double sum = 0;
+  for (const auto& iteration : iterations) sum += iteration.duration_s;
+  return iterations.empty() ? 0 : sum / static_cast<double>(iterations.size());
+}
+
+double Rehearsal::accepted_per_10_s() const {
+  double accepted = 0, time = 0;
+  for (const auto& iteration : iterations) {
+    accepted += iteration.accepted;
+    time += iteration.duration_s;
+  }
+  return time == 0 ? 0 : 10 * accepted / time;
+}
+
+double Rehearsal::redone_share() const {
+  double redone = 0;
+  for (const auto& iteration : iterations) redone += iteration.redone_s;
+  return compute_s == 0 ? 0 : redone / compute_s;
+}
+
+Result<Rehearsal> rehearse(const Scenario& scenario, const RehearsalOptions& options) {
+  if (scenario.router != "earliest-finish") {
+    auto router = flow::make_router(scenario.router);
+    if (!router) return Error{"router: " + router.error().message + ", or \"earliest-finish\""};
+  }
+  return Play(scenario, options).play();
+}
+
+std::string chrome_trace(const Scenario& scenario, const Rehearsal& rehearsal) {
+  auto events = nlohmann::json::array();
+  for (std::uint32_t i = 0; i < scenario.machines.size(); ++i) {
+    const auto& machine = scenario.machines[i];
+    const auto name = (machine.stage == 0 ? "data node " : "stage " + std::to_string(machine.stage) + " node ") +
+                      std::to_string(i) + (machine.site.empty() ? "" : " (" + machine.site + ")");
+    events.push_back({{"ph", "M"}, {"pid", i}, {"name", "process_name"}, {"args", {{"name", name}}}});
+    events.push_back({{"ph", "M"}, {"pid", i}, {"tid", 0}, {"name", "thread_name"}, {"args", {{"name", "compute"}}}});
+    events.push_back({{"ph", "M"}, {"pid", i}, {"tid", 1}, {"name", "thread_name"}, {"args", {{"name", "uplink"}}}});
+  }
+  for (const auto& bar : rehearsal.bars)
+    events.push_back({{"ph", "X"},
+                      {"pid", bar.node.value()},
+                      {"tid", bar.uplink ? 1 : 0},
+                      {"name", bar.name},
+                      {"ts", static_cast<double>(bar.begin_ns) / 1e3},
+                      {"dur", static_cast<double>(bar.end_ns - bar.begin_ns) / 1e3}});
+  return nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump();
+}
+
+}  // namespace tributary::sim

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "flow/gwtf.h"
+#include "flow/labels.h"
 #include "flow/planned.h"
 #include "flow/routers.h"
 
@@ -17,6 +18,7 @@ struct Row {
 // The first is the default.
 constexpr Row kRouters[] = {
     {"planned", [] { return std::unique_ptr<Router>(std::make_unique<PlannedRouter>()); }},
+    {"labels", [] { return std::unique_ptr<Router>(std::make_unique<LabelsRouter>()); }},
     {"gwtf", [] { return std::unique_ptr<Router>(std::make_unique<GwtfRouter>()); }},
     {"swarm", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kGreedy)); }},
     {"swarm-refusing", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kRefusing)); }},

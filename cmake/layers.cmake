@@ -5,6 +5,8 @@ find_package(OpenSSL 3 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 
+find_library(GLPK glpk REQUIRED)
+
 function(tributary_layer name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
@@ -21,7 +23,7 @@ endfunction()
 
 tributary_layer(base)
 tributary_layer(wire tributary_base)
-tributary_layer(flow tributary_base)
+tributary_layer(flow tributary_base ${GLPK})
 tributary_layer(swarm tributary_wire tributary_flow)
 tributary_layer(sim tributary_swarm)
 tributary_layer(net tributary_wire OpenSSL::SSL OpenSSL::Crypto Threads::Threads)

@@ -1,6 +1,7 @@
 # tests/FOLDER/*.cpp becomes test_FOLDER, linked with that folder's library; bench/*.cpp one program each.
 find_package(GTest REQUIRED)
 find_library(RAPIDCHECK rapidcheck REQUIRED)
+find_package(benchmark REQUIRED)
 include(GoogleTest)
 
 function(tributary_test folder)
@@ -34,6 +35,6 @@ foreach(file ${benches})
   string(REGEX MATCH "^[a-z]+" folder ${name})
   if(TARGET tributary_${folder})
     add_executable(bench_${name} ${file})
-    target_link_libraries(bench_${name} PRIVATE tributary_${folder})
+    target_link_libraries(bench_${name} PRIVATE tributary_${folder} benchmark::benchmark)
   endif()
 endforeach()

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "app/commands.h"
+#include "app/lab_commands.h"
 
 namespace tributary::app {
 
@@ -98,20 +99,14 @@ int run_command_line(int argc, char** argv) {
   status_command->footer("Example: tributary status runs/demo --json");
   status_command->callback([&] { code = status(status_arguments); });
 
-  FlowSolveArguments flow_arguments;
   auto* flow_command = app.add_subcommand("flow", "The routing problem alone");
   flow_command->require_subcommand(1);
-  auto* solve_command = flow_command->add_subcommand("solve", "Route a network with one router");
-  solve_command->add_option("file", flow_arguments.file, "network (JSON)")->required();
-  solve_command->add_option("--router", flow_arguments.router, "gwtf | swarm | optimal")->capture_default_str();
-  solve_command->add_option("--seed", flow_arguments.seed, "of the router's random choices")->capture_default_str();
-  solve_command->add_flag("--json", flow_arguments.json, "print flows, count, cost, messages and rounds as JSON");
-  solve_command->footer("Example: tributary flow solve tests/data/flow/thesis-6x6-one-source.json --router gwtf");
-  solve_command->callback([&] { code = flow_solve(flow_arguments); });
+  add_flow_commands(*flow_command, code);
 
   SimChaosArguments chaos_arguments;
   auto* sim_command = app.add_subcommand("sim", "The protocol in a simulated world");
   sim_command->require_subcommand(1);
+  add_sim_commands(*sim_command, code);
   auto* chaos_command = sim_command->add_subcommand("chaos", "A swarm under churn, drawn from a seed and checked");
   chaos_command->add_option("--seed", chaos_arguments.seed, "the first seed; the same seed gives the same events")
       ->capture_default_str();

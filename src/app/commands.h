@@ -71,7 +71,7 @@ int status(const StatusArguments& arguments);
 
 struct FlowSolveArguments {
   std::filesystem::path file;
-  std::string router = "gwtf";
+  std::string router = "planned";
   std::uint64_t seed = 1;
   bool json = false;
 };

@@ -81,31 +81,36 @@ Bound interchangeable_bound(const Network& network) {
   return bound;
 }
 
-Result<Solution> OptimalRouter::solve(const Network& network, std::uint64_t) const {
-  if (network.data_nodes.size() > 1) {
-    const Bound bound = interchangeable_bound(network);
-    return Error{"the exact optimum is for one data node, here are " + std::to_string(network.data_nodes.size()) +
-                 "; the router gwtf takes several (a lower bound: " + std::to_string(bound.count) + " flows for " +
-                 std::to_string(bound.cost) + ")"};
-  }
+std::vector<std::vector<std::uint32_t>> interchangeable_paths(const Network& network) {
   auto flow = solve_links(network);
+  std::vector<std::vector<std::uint32_t>> paths;
+  // Every unit that leaves a data node is followed to the data node where it ends; flow is conserved on the way.
+  for (const std::uint32_t d : network.data_nodes)
+    for (;;) {
+      std::vector<std::uint32_t> path{d};
+      for (std::size_t hop = 0; hop <= network.stages.size(); ++hop) {
+        const std::uint32_t at = path.back();
+        std::size_t k = 0;
+        while (k < flow[at].size() && flow[at][k] == 0) ++k;
+        if (k == flow[at].size()) break;
+        --flow[at][k];
+        path.push_back(network.links[at][k].to);
+      }
+      if (path.size() == 1) break;
+      paths.push_back(std::move(path));
+    }
+  return paths;
+}
+
+Result<Solution> OptimalRouter::solve(const Network& network, std::uint64_t seed) const {
+  if (network.data_nodes.size() > 1) return solve_several(network, seed, seconds_);
   Solution solution;
-  const std::uint32_t d = network.data_nodes.front();
-  // Every unit that leaves the data node is followed back to it; flow is conserved on the way.
-  for (;;) {
-    std::vector<NodeId> path{NodeId(d)};
-    std::uint32_t at = d;
-    do {
-      std::size_t k = 0;
-      while (k < flow[at].size() && flow[at][k] == 0) ++k;
-      if (k == flow[at].size()) break;
-      --flow[at][k];
-      solution.cost += network.links[at][k].cost;
-      at = network.links[at][k].to;
-      path.push_back(NodeId(at));
-    } while (at != d);
-    if (path.size() == 1) break;
-    solution.flows.push_back(std::move(path));
+  for (const auto& path : interchangeable_paths(network)) {
+    auto& flow = solution.flows.emplace_back();
+    for (const std::uint32_t node : path) {
+      if (!flow.empty()) solution.cost += *network.cost(flow.back().value(), node);
+      flow.push_back(NodeId(node));
+    }
   }
   solution.count = static_cast<std::int64_t>(solution.flows.size());
   return solution;

@@ -3,23 +3,47 @@
 #include <nlohmann/json.hpp>
 
 #include "flow/gwtf.h"
+#include "flow/labels.h"
+#include "flow/planned.h"
 #include "flow/routers.h"
 
 namespace tributary::flow {
 
+namespace {
+
+struct Row {
+  const char* name;
+  std::unique_ptr<Router> (*make)();
+};
+// The first is the default.
+constexpr Row kRouters[] = {
+    {"planned", [] { return std::unique_ptr<Router>(std::make_unique<PlannedRouter>()); }},
+    {"labels", [] { return std::unique_ptr<Router>(std::make_unique<LabelsRouter>()); }},
+    {"gwtf", [] { return std::unique_ptr<Router>(std::make_unique<GwtfRouter>()); }},
+    {"swarm", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kGreedy)); }},
+    {"swarm-refusing", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kRefusing)); }},
+    {"swarm-round-robin",
+     [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kRoundRobin)); }},
+    {"optimal", [] { return std::unique_ptr<Router>(std::make_unique<OptimalRouter>()); }},
+};
+
+}  // namespace
+
 const std::vector<std::string>& router_names() {
-  static const std::vector<std::string> names{"gwtf", "swarm", "optimal"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const auto& row : kRouters) list.emplace_back(row.name);
+    return list;
+  }();
   return names;
 }
 
 Result<std::unique_ptr<Router>> make_router(std::string_view name) {
-  std::unique_ptr<Router> router;
-  if (name == "gwtf") router = std::make_unique<GwtfRouter>();
-  if (name == "swarm") router = std::make_unique<SwarmRouter>();
-  if (name == "optimal") router = std::make_unique<OptimalRouter>();
-  if (router) return router;
   std::string known;
-  for (const auto& each : router_names()) known += (known.empty() ? "" : ", ") + each;
+  for (const auto& row : kRouters) {
+    if (name == row.name) return row.make();
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
   return Error{"no router is called \"" + std::string(name) + "\"; there are " + known};
 }
 

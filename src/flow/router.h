@@ -19,7 +19,7 @@ class Router {
   virtual Result<Solution> solve(const Network& network, std::uint64_t seed) const = 0;
 };
 
-// "gwtf", "swarm", "optimal". Errors: another name; the message lists them.
+// By name; docs/methods.md describes each. Errors: another name; the message lists them.
 Result<std::unique_ptr<Router>> make_router(std::string_view name);
 const std::vector<std::string>& router_names();
 

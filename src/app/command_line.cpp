@@ -98,6 +98,17 @@ int run_command_line(int argc, char** argv) {
   status_command->footer("Example: tributary status runs/demo --json");
   status_command->callback([&] { code = status(status_arguments); });
 
+  PauseArguments pause_arguments;
+  auto* pause_command = app.add_subcommand("pause", "Let a node, or all of a run, rest until `resume`");
+  auto* resume_command = app.add_subcommand("resume", "Let a paused node, or run, go on");
+  for (auto* command : {pause_command, resume_command}) {
+    command->add_option("run", pause_arguments.run, "folder of the run: runs/NAME")->required();
+    command->add_option("node", pause_arguments.node, "id of one node on this machine; default: all of the run");
+    command->footer("Example: tributary " + command->get_name() + " runs/demo 3");
+  }
+  pause_command->callback([&] { code = pause(pause_arguments); });
+  resume_command->callback([&] { code = resume(pause_arguments); });
+
   FlowSolveArguments flow_arguments;
   auto* flow_command = app.add_subcommand("flow", "The routing problem alone");
   flow_command->require_subcommand(1);

@@ -69,6 +69,13 @@ struct StatusArguments {
 };
 int status(const StatusArguments& arguments);
 
+struct PauseArguments {
+  std::filesystem::path run;          // runs/NAME
+  std::optional<std::uint64_t> node;  // none: all of the run
+};
+int pause(const PauseArguments& arguments);
+int resume(const PauseArguments& arguments);
+
 struct FlowSolveArguments {
   std::filesystem::path file;
   std::string router = "gwtf";

@@ -75,7 +75,7 @@ struct NetworkSection {
 
 struct ChurnEvent {
   std::uint64_t iteration = 0;
-  std::string action;  // kill | leave | restart | freeze | thaw
+  std::string action;  // kill | leave | restart | freeze | thaw | blackhole | heal
   std::uint32_t stage = 0;
   std::uint32_t replica = 0;
 };

@@ -98,7 +98,8 @@ void check_swarm(const RunConfig& config, Checks& checks) {
   checks.range("network.jitter", n.jitter, 0, 1);
   checks.range("network.time_scale", n.time_scale, 0.001, 1000);
   for (const auto& event : config.churn) {
-    checks.one_of("churn.schedule.action", event.action, {"kill", "leave", "restart", "freeze", "thaw"});
+    checks.one_of("churn.schedule.action", event.action,
+                  {"kill", "leave", "restart", "freeze", "thaw", "blackhole", "heal"});
     if (event.stage == 0 || event.stage > s.relays.size()) {
       checks.need(false, "churn.schedule.stage is " + std::to_string(event.stage) + "; it must be from 1 to " +
                              std::to_string(s.relays.size()) + ", the number of entries of swarm.relays");

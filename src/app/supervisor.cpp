@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "app/child.h"
+#include "app/control.h"
 #include "app/interrupt.h"
 #include "app/progress.h"
 #include "app/run_end.h"
@@ -46,14 +47,17 @@ class Supervisor {
     progress_.say(describe(work_));
     if (auto prepared = prepare(); !prepared) return prepared.error();
     const auto began = Clock::now();
-    if (auto started = start_voters(); !started) return started.error();
-    for (const auto& place : places_)
-      if (!members_.contains(place.id))
-        if (auto started = start(place); !started) return started.error();
+    if (auto started = start_all(); !started) return started.error();
     progress_.say(std::to_string(places_.size()) + " nodes: " + std::to_string(config_.swarm.data_nodes) +
                   " data, relays by stage " + relays_by_stage() + "; `tributary status " + folder_.path().string() +
                   "` shows them");
     if (auto watched = watch(); !watched) return watched.error();
+    while (pausing_ && done_ < config_.training.iterations && !interrupted()) {
+      if (auto resumed = wait_for_resume(); !resumed) return resumed.error();
+      if (interrupted()) break;
+      if (auto started = start_all(); !started) return started.error();
+      if (auto watched = watch(); !watched) return watched.error();
+    }
     if (done_ < config_.training.iterations) {
       progress_.say(halting_ ? "stopped after iteration " + std::to_string(done_) + "; the same command resumes"
                              : "the swarm ended after iteration " + std::to_string(done_) + " of " +
@@ -94,8 +98,47 @@ class Supervisor {
       if (auto made = text::make_folder(at); !made) return made;
       std::error_code ignored;
       std::filesystem::remove(node::status_path(at), ignored);
+      std::filesystem::remove(control_path(at), ignored);
     }
+    std::error_code ignored;
+    std::filesystem::remove(control_path(folder_.path()), ignored);
     return {};
+  }
+
+  Result<void> start_all() {
+    members_.clear();
+    seeds_.clear();
+    halting_ = pausing_ = over_ = false;
+    dismissed_at_.reset();
+    if (auto started = start_voters(); !started) return started;
+    for (const auto& place : places_)
+      if (!members_.contains(place.id))
+        if (auto started = start(place); !started) return started;
+    return {};
+  }
+
+  // Every node has ended, with a checkpoint; the next ones go on from it.
+  Result<void> wait_for_resume() {
+    progress_.say("paused after iteration " + std::to_string(done_) + "; `tributary resume " + folder_.path().string() +
+                  "` goes on");
+    while (!interrupted()) {
+      const auto control = read_control(folder_.path());
+      if (control && !control->paused) break;
+      ::poll(nullptr, 0, 50);
+    }
+    last_.reset();  // the pause is no iteration's duration
+    for (auto& [id, member] : members_) keep_counts(member);
+    if (!interrupted()) progress_.say("going on");
+    return {};
+  }
+
+  void halt() {
+    halting_ = true;
+    for (auto& [id, member] : members_)
+      if (member.child) {
+        member.child->signal(SIGCONT);
+        member.child->signal(SIGUSR1);
+      }
   }
 
   Result<void> start(const Place& place) {
@@ -200,13 +243,10 @@ class Supervisor {
       }
       if (auto reaped = reap(); !reaped) return reaped;
       strike();
-      if (interrupted() && !halting_) {
-        halting_ = true;
-        for (auto& [id, member] : members_)
-          if (member.child) {
-            member.child->signal(SIGCONT);
-            member.child->signal(SIGUSR1);
-          }
+      if (interrupted() && !halting_) halt();
+      if (const auto control = read_control(folder_.path()); !halting_ && control && control->paused) {
+        pausing_ = true;
+        halt();
       }
       dismiss();
       const bool alive = std::any_of(members_.begin(), members_.end(), [](const auto& entry) {
@@ -411,6 +451,10 @@ class Supervisor {
       } else if (event.action == "leave") {
         member.meant = true;
         member.child->signal(SIGTERM);
+      } else if (event.action == "blackhole" || event.action == "heal") {
+        Control control;
+        control.black_hole = event.action == "blackhole";
+        (void)write_control(node_folder(folder_.path(), id), control);
       } else {
         member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
       }
@@ -456,6 +500,7 @@ class Supervisor {
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;
+  bool pausing_ = false;  // halting, but to go on when `tributary resume` says so
   std::optional<Clock::time_point> dismissed_at_;
   bool over_ = false;  // a node has ended because the run has
 };

@@ -48,6 +48,7 @@ void Transport::connect_seed(Address address) { impl_->connect_seed(std::move(ad
 bool Transport::send(NodeId node, Message message) { return impl_->send(node, std::move(message)); }
 void Transport::disconnect(NodeId node, std::string reason) { impl_->disconnect(node, std::move(reason)); }
 void Transport::set_blackhole(NodeId node, bool on) { impl_->set_blackhole(node, on); }
+void Transport::set_blackhole(bool on) { impl_->set_blackhole(on); }
 bool Transport::flush(Duration at_most) { return impl_->flush(at_most); }
 Counters Transport::counters() const { return impl_->counters(); }
 void Transport::stop() { impl_->stop(); }

@@ -134,6 +134,8 @@ class Transport {
   void disconnect(NodeId node, std::string reason);
   // While set, nothing passes in either direction and the connection stays up; afterwards it goes on where it was.
   void set_blackhole(NodeId node, bool on);
+  // The same for every peer, also for those not known yet: as if this machine's network were gone.
+  void set_blackhole(bool on);
 
   // Waits until everything queued for connected peers was handed to the system, or until the time is over.
   bool flush(Duration at_most);

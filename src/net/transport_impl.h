@@ -65,6 +65,7 @@ class Transport::Impl final : public ConnectionHost {
   bool send(NodeId node, Message message);
   void disconnect(NodeId node, std::string reason);
   void set_blackhole(NodeId node, bool on);
+  void set_blackhole(bool on);
   bool flush(Duration at_most);
   Counters counters() const;
   void stop();
@@ -93,6 +94,7 @@ class Transport::Impl final : public ConnectionHost {
   void arm_retry(const std::shared_ptr<Peer>& peer, Duration pause);
   void dial_seed(const std::shared_ptr<Seed>& seed);
   void seed_closed(Connection& connection, const DialFailure& failure);
+  void apply_blackhole(const std::shared_ptr<Peer>& peer, bool on);
   void drop_queue(Peer& peer);
   void count_bytes(Peer& peer, Connection& connection);
   void down(const std::shared_ptr<Peer>& peer, const std::string& reason);
@@ -112,6 +114,7 @@ class Transport::Impl final : public ConnectionHost {
 
   mutable std::mutex peers_mutex_;
   std::map<NodeId, std::shared_ptr<Peer>> peers_;
+  bool all_blackholed_ = false;  // guarded by peers_mutex_
   std::atomic<std::uint64_t> rejected_ = 0, handshakes_failed_ = 0, handshakes_refused_ = 0, bad_frames_ = 0;
   std::mutex flush_mutex_;
   std::condition_variable flushed_;

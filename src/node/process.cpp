@@ -79,6 +79,20 @@ void Process::stop_now() {
   wake_.notify_all();
 }
 
+void Process::set_black_hole(bool on) {
+  post([this, on] {
+    log::info("black-hole", {{"on", on}});
+    transport_->set_blackhole(on);
+  });
+}
+
+std::vector<net::Address> Process::known_addresses() const {
+  std::vector<net::Address> out;
+  for (const auto& [node, address] : addresses_)
+    if (node != options_.node.self) out.push_back(address);
+  return out;
+}
+
 // --- Protocol thread -------------------------------------------------------------------------------------------------
 
 Result<swarm::Exit> Process::run() {
@@ -165,12 +179,31 @@ void Process::handle(const swarm::Event& event) {
   if (node_->ledger().index != index)
     log::debug("ledger", {{"index", node_->ledger().index}, {"iteration", node_->ledger().iteration}});
   for (auto& effect : effects) carry_out(effect);
-  if (node_->counters().repairs > repairs) options_.on_repaired();
+  if (node_->counters().repairs > repairs) {
+    log::info("led-round", {{"hops", node_->counters().repairs - repairs}});
+    options_.on_repaired();
+  }
+}
+
+// A payload that leaves a node which the plan did not name for it: a dead one's microbatch moves again.
+void Process::note_stand_in(const wire::Body& body) const {
+  const auto note = [&](std::uint16_t own_part, MicrobatchId microbatch) {
+    const auto& paths = node_->ledger().plan.paths;
+    if (microbatch.value() >= paths.size() || own_part >= paths[microbatch.value()].size()) return;
+    if (paths[microbatch.value()][own_part] == options_.node.self) return;
+    log::info("stand-in", {{"iteration", node_->ledger().iteration}, {"microbatch", microbatch}, {"part", own_part}});
+  };
+  if (const auto* forward = std::get_if<wire::Forward>(&body)) {
+    note(static_cast<std::uint16_t>(forward->part.value() - 1), forward->microbatch);
+  } else if (const auto* backward = std::get_if<wire::Backward>(&body)) {
+    note(static_cast<std::uint16_t>(backward->part.value() + 1), backward->microbatch);
+  }
 }
 
 void Process::carry_out(swarm::Effect& effect) {
   if (auto* send = std::get_if<swarm::Send>(&effect)) {
     const auto to = send->to;
+    note_stand_in(send->message.body);
     net::Message message{wire::encode(send->message.body), std::move(send->message.payload)};
     // Refused: no way there, or no room. The protocol treats both as a peer that cannot be reached now.
     if (!transport_->send(to, std::move(message))) post([this, to] { handle(swarm::PeerDown{to}); });

@@ -44,12 +44,17 @@ class Process {
   void ask_to_leave();
   void ask_to_halt();
   void stop_now();
+  // While set, nothing passes to or from any peer, and connections stay up: to rehearse a network that is gone.
+  void set_black_hole(bool on);
+  // Where the other nodes were last known to listen. Requires that run() has returned.
+  std::vector<net::Address> known_addresses() const;
 
  private:
   using Closure = std::function<void()>;
   void post(Closure closure);
   void handle(const swarm::Event& event);
   void carry_out(swarm::Effect& effect);
+  void note_stand_in(const wire::Body& body) const;
   void learn_addresses();
   void on_message(NodeId from, net::Message message);
   void on_peer_up(const net::PeerInfo& peer);

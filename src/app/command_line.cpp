@@ -54,6 +54,11 @@ int run_command_line(int argc, char** argv) {
       ->check(CLI::Range(1.0, 1000.0));
   node_command->add_option("--upload-mbps", node_arguments.upload_mbps, "cap on upload; 0: none")
       ->check(CLI::NonNegativeNumber);
+  node_command->add_option("--download-mbps", node_arguments.download_mbps, "cap on download; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  node_command->add_option("--memory", node_arguments.memory_mib,
+                           "MiB for state, kept payloads and activations: the node offers fewer slots, or refuses a "
+                           "stage that does not fit; 0: no cap");
   node_command->add_option("--threads", node_arguments.threads, "threads for computing; 0: all cores");
   node_command->add_flag("--shared-disk", node_arguments.shared_disk, "all nodes see one run folder");
   node_command->add_flag("--with-parent", node_arguments.with_parent, "end with the process that started this one");

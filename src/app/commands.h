@@ -35,7 +35,9 @@ struct NodeArguments {
   std::string advertise;  // host that others dial; empty: as they see it
   std::string region;
   double slow = 1;
-  double upload_mbps = 0;
+  double upload_mbps = 0;  // caps; 0: none
+  double download_mbps = 0;
+  std::uint64_t memory_mib = 0;  // for state, kept payloads and activations, beyond the program itself; 0: no cap
   std::uint32_t threads = 0;
   bool shared_disk = false;  // the run folder is the same for all nodes
   bool with_parent = false;  // end when the process that started this one ends

@@ -11,6 +11,7 @@
 #include "app/swarm_setup.h"
 #include "base/log.h"
 #include "model/checkpoint.h"
+#include "node/memory_need.h"
 #include "node/process.h"
 #include "text/files.h"
 
@@ -86,6 +87,37 @@ void mark_as_paused(const std::filesystem::path& folder) {
   if (!status.is_object()) return;
   status["state"] = "paused";
   (void)text::write_file(node::status_path(folder), status.dump(1) + "\n");
+}
+
+// Offers fewer slots, or only a stage that fits. Errors: no stage that the node may hold fits.
+Result<void> keep_within_memory(std::uint64_t budget, node::ComputeOptions& compute, swarm::NodeOptions& options) {
+  std::optional<StageId> fitting;
+  std::uint32_t slots = options.slots;
+  bool all_fit = true;
+  std::string why;
+  const auto consider = [&](StageId stage) {
+    const auto fit = node::slots_within(budget, node::memory_need(compute, stage), options.slots, stage);
+    if (!fit) {
+      all_fit = false;
+      if (why.empty()) why = fit.error().message;
+      return;
+    }
+    if (!fitting) fitting = stage;
+    slots = std::min(slots, *fit);
+  };
+  if (options.data_node || options.stage != StageId(0)) consider(options.data_node ? StageId(0) : options.stage);
+  if (!options.data_node && options.any_stage)
+    for (std::uint16_t stage = 1; stage <= compute.cut.stages(); ++stage)
+      if (StageId(stage) != options.stage) consider(StageId(stage));
+  if (!fitting) return Error{why};
+  if (!options.data_node && !all_fit) {
+    options.stage = *fitting;
+    options.any_stage = false;
+    log::info("memory", {{"only_stage", *fitting}, {"why", why}});
+  }
+  options.slots = static_cast<std::uint16_t>(slots);
+  compute.kept_graphs = std::min<std::size_t>(compute.kept_graphs, slots);
+  return {};
 }
 
 // One process after the other, each with a new incarnation: a pause ends one, resuming begins the next.
@@ -174,6 +206,7 @@ int node(const NodeArguments& given) {
   options.transport.links = *links;
   options.transport.region = arguments.region.empty() ? region_of(*links, self) : arguments.region;
   options.transport.upload_bytes_per_s = arguments.upload_mbps * 1e6 / 8;
+  options.transport.download_bytes_per_s = arguments.download_mbps * 1e6 / 8;
   auto listen = parse_address(arguments.listen);
   if (!listen) return fail("--listen: " + listen.error().message, kWrongUse);
   options.transport.listen_host = listen->host;
@@ -190,6 +223,11 @@ int node(const NodeArguments& given) {
   const auto checkpoints = (arguments.shared_disk ? run_folder : options.folder) / "checkpoints";
   auto compute = work->compute_options(checkpoints, false);
   compute.threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : compute.threads;
+  if (arguments.memory_mib > 0) {
+    auto fits = keep_within_memory(arguments.memory_mib << 20, compute, options.node);
+    if (!fits) return fail(fits.error().message);
+    options.memory_budget = arguments.memory_mib << 20;
+  }
   options.make_compute = [compute]() -> Result<std::unique_ptr<swarm::Compute>> {
     auto made = node::TorchCompute::create(compute);
     if (!made) return made.error();

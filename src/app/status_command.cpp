@@ -20,15 +20,18 @@ int status(const StatusArguments& arguments) {
                 nlohmann::json{{"run", arguments.run.string()}, {"paused", paused}, {"nodes", all}}.dump(1).c_str());
     return kDone;
   }
-  std::printf("%-10s %-9s %5s  %-19s %9s %7s  %-21s %s\n", "node", "role", "stage", "state", "iteration", "repairs",
-              "address", "pid");
+  std::printf("%-10s %-9s %5s  %-19s %9s %7s  %12s  %-21s %s\n", "node", "role", "stage", "state", "iteration",
+              "repairs", "MiB (cap)", "address", "pid");
   std::string why;
   for (const auto& node : all) {
     const bool dead = !node.contains("pid");
-    std::printf("%-10s %-9s %5s  %-19s %9s %7s  %-21s %s\n", node["id"].dump().c_str(), node.value("role", "").c_str(),
-                node["stage"].dump().c_str(), node.value("state", "").c_str(), node["iteration"].dump().c_str(),
-                node["repairs"].dump().c_str(), node.value("address", "").c_str(),
-                dead ? "-" : node["pid"].dump().c_str());
+    const auto cap = node.value("memory_mib", std::uint64_t{0});
+    const auto memory = std::to_string(node.value("resident_mib", std::uint64_t{0})) +
+                        (cap > 0 ? " (" + std::to_string(cap) + ")" : "");
+    std::printf("%-10s %-9s %5s  %-19s %9s %7s  %12s  %-21s %s\n", node["id"].dump().c_str(),
+                node.value("role", "").c_str(), node["stage"].dump().c_str(), node.value("state", "").c_str(),
+                node["iteration"].dump().c_str(), node["repairs"].dump().c_str(), dead ? "-" : memory.c_str(),
+                node.value("address", "").c_str(), dead ? "-" : node["pid"].dump().c_str());
     if (!dead && node.value("leading", false) && !node.value("why", "").empty()) why = node.value("why", "");
   }
   if (paused) {

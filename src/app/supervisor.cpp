@@ -159,6 +159,8 @@ class Supervisor {
                                       std::to_string(threads),
                                       "--slots",
                                       std::to_string(config_.swarm.slots),
+                                      "--memory",
+                                      std::to_string(config_.swarm.memory_mib),
                                       "--shared-disk",
                                       "--with-parent",
                                       "--json"};

@@ -24,6 +24,7 @@ Result<void> TransportOptions::check() const {
   require(retry_first > Duration::zero(), "retry_first is not positive");
   require(retry_first <= retry_most, "retry_first is longer than retry_most");
   require(upload_bytes_per_s >= 0, "upload_bytes_per_s is negative");
+  require(download_bytes_per_s >= 0, "download_bytes_per_s is negative");
   require(region.size() <= 64, "region is longer than 64 characters");
   if (!links.regions().empty() && !region.empty()) {
     bool known = false;

@@ -57,10 +57,11 @@ struct TransportOptions {
   Duration retry_most = seconds(5);
   Duration queue_patience = seconds(3);  // what waits for a peer that cannot be reached is dropped after so long
 
-  double upload_bytes_per_s = 0;  // over all peers; 0: no cap
-  LinkTable links;                // shaped links; the default shapes nothing
-  std::string region;             // this node's place in `links`
-  std::uint64_t seed = 1;         // of jitter and losses
+  double upload_bytes_per_s = 0;    // over all peers; 0: no cap
+  double download_bytes_per_s = 0;  // the same; senders are slowed by the connections' own flow control
+  LinkTable links;                  // shaped links; the default shapes nothing
+  std::string region;               // this node's place in `links`
+  std::uint64_t seed = 1;           // of jitter and losses
 
   // Every fault at once, or nothing.
   Result<void> check() const;

@@ -40,6 +40,7 @@ Transport::Impl::Impl(TransportOptions options, Callbacks callbacks)
       acceptor_(io_),
       accept_pause_(io_),
       uplink_(io_, options_.upload_bytes_per_s),
+      downlink_(options_.download_bytes_per_s),
       random_(mix64(options_.seed, options_.incarnation.value())) {
   const auto good = options_.check();
   TRIBUTARY_CHECK(good.ok(), good.error().message);

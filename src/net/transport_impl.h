@@ -80,6 +80,8 @@ class Transport::Impl final : public ConnectionHost {
   void turned_away(Connection& connection) override;
   void take_frames(Connection& connection, std::vector<std::byte>& out, std::size_t limit, bool control_only) override;
   void wrote(Connection& connection) override;
+  std::size_t read_turn(std::size_t wanted) const override { return downlink_.turn(wanted); }
+  SteadyClock::time_point charge_read(std::size_t bytes) override { return downlink_.charge(bytes); }
 
  private:
   std::shared_ptr<Peer> find(NodeId node) const;
@@ -124,6 +126,7 @@ class Transport::Impl final : public ConnectionHost {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
   Uplink uplink_;
+  Downlink downlink_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::list<std::shared_ptr<Seed>> seeds_;
   std::uint64_t next_serial_ = 1;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -26,6 +27,13 @@ const char* name_of(swarm::TaskKind kind) {
                                            "set",        "finish",      "apply",   "forget",   "init",
                                            "read-state", "write-state", "save",    "load",     "evaluate"};
   return kNames[static_cast<int>(kind)];
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::filesystem::path log_path(const std::filesystem::path& folder) { return folder / "log"; }
@@ -302,6 +310,11 @@ Result<void> Process::write_status(const std::string& state) {
                                          {"pid", ::getpid()},
                                          {"incarnation", node_->incarnation().value()},
                                          {"weights_hash", std::to_string(node_->weights_hash())},
+                                         {"slots", options_.node.slots},
+                                         {"resident_mib", resident_bytes() >> 20},
+                                         {"memory_mib", options_.memory_budget >> 20},
+                                         {"upload_mbps", options_.transport.upload_bytes_per_s * 8e-6},
+                                         {"download_mbps", options_.transport.download_bytes_per_s * 8e-6},
                                          {"bytes_in", in},
                                          {"bytes_out", out},
                                          {"repairs", counters.repairs},

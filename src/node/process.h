@@ -24,6 +24,7 @@ struct ProcessOptions {
   net::TransportOptions transport;
   std::filesystem::path folder;     // of this node: its log, its status; exists
   std::vector<net::Address> seeds;  // whom to ask for the others
+  std::uint64_t memory_budget = 0;  // bytes, to be shown; 0: none
   double slowness = 1;              // multiplies each task's time, to rehearse unequal machines
   std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;           // called on the compute thread
   std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};      // on the protocol thread

@@ -4,6 +4,11 @@
 #include "app/commands.h"
 
 namespace tributary::app {
+namespace {
+
+constexpr const char* kMetricsHelp = "[HOST:]PORT to serve /metrics on, for Prometheus; 0: any port, which is printed";
+
+}  // namespace
 
 int fail(const std::string& message, int code) {
   std::fprintf(stderr, "tributary: %s\n", message.c_str());
@@ -22,6 +27,7 @@ int run_command_line(int argc, char** argv) {
   train_command->add_option("--set", train_arguments.config.overrides, "override a key: --set training.iterations=50")
       ->take_all();
   train_command->add_option("--runs", train_arguments.runs, "folder of all runs")->capture_default_str();
+  train_command->add_option("--metrics", train_arguments.metrics, kMetricsHelp);
   train_command->add_flag("--single", train_arguments.single, "one process, even if the configuration asks for relays");
   train_command->footer(
       "Example: tributary train examples/small.toml --set training.iterations=50\n"
@@ -60,6 +66,7 @@ int run_command_line(int argc, char** argv) {
                            "MiB for state, kept payloads and activations: the node offers fewer slots, or refuses a "
                            "stage that does not fit; 0: no cap");
   node_command->add_option("--threads", node_arguments.threads, "threads for computing; 0: all cores");
+  node_command->add_option("--metrics", node_arguments.metrics, kMetricsHelp);
   node_command->add_flag("--shared-disk", node_arguments.shared_disk, "all nodes see one run folder");
   node_command->add_flag("--with-parent", node_arguments.with_parent, "end with the process that started this one");
   node_command->add_flag("--json", node_arguments.json, "print events as JSON lines");

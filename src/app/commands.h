@@ -16,6 +16,7 @@ inline constexpr int kDone = 0, kFailed = 1, kWrongUse = 2;
 struct TrainArguments {
   ConfigSources config;
   std::filesystem::path runs = "runs";
+  std::string metrics;  // PORT or HOST:PORT for /metrics; empty: none
   bool single = false;  // one process, whatever swarm.relays says
 };
 int train(const TrainArguments& arguments);
@@ -39,6 +40,7 @@ struct NodeArguments {
   double download_mbps = 0;
   std::uint64_t memory_mib = 0;  // for state, kept payloads and activations, beyond the program itself; 0: no cap
   std::uint32_t threads = 0;
+  std::string metrics;       // PORT or HOST:PORT for /metrics; empty: none
   bool shared_disk = false;  // the run folder is the same for all nodes
   bool with_parent = false;  // end when the process that started this one ends
   bool json = false;

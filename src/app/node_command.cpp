@@ -7,6 +7,7 @@
 
 #include "app/commands.h"
 #include "app/invitation.h"
+#include "app/metrics_server.h"
 #include "app/steering.h"
 #include "app/swarm_setup.h"
 #include "base/log.h"
@@ -250,6 +251,15 @@ int node(const NodeArguments& given) {
     std::fflush(stdout);
   };
   options.on_applied = [&](const swarm::Applied& applied) { report_applied(arguments, applied); };
+  std::unique_ptr<MetricsServer> metrics;
+  if (!arguments.metrics.empty()) {
+    auto started = MetricsServer::start(arguments.metrics, options.folder, true);
+    if (!started) return fail(started.error().message);
+    metrics = std::move(*started);
+    const nlohmann::ordered_json line = {{"event", "metrics"}, {"address", metrics->address()}};
+    std::printf("%s\n", arguments.json ? line.dump().c_str() : ("figures at " + metrics->address()).c_str());
+    std::fflush(stdout);
+  }
   steering.start(options.folder);
   return live(std::move(options), checkpoints, steering);
 }

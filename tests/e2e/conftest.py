@@ -68,9 +68,9 @@ def alive(pid):
 class Swarm:
     """One `tributary train` and its nodes."""
 
-    def __init__(self, path, config, runs, overrides, environment):
+    def __init__(self, path, config, runs, overrides, environment, arguments):
         self.runs, self.config, self.path = runs, config, path
-        words = [str(path), "train", str(config), "--runs", str(runs)]
+        words = [str(path), "train", str(config), "--runs", str(runs), *map(str, arguments)]
         for override in overrides:
             words += ["--set", override]
         name = next((o.removeprefix("name=") for o in overrides if o.startswith("name=")), "swarm")
@@ -187,12 +187,12 @@ def swarm_config(tmp_path_factory, corpus):
 
 @pytest.fixture
 def swarm(tmp_path, tributary, swarm_config):
-    """Starts swarms: swarm("key=value", ..., runs=FOLDER, environment={...})."""
+    """Starts swarms: swarm("key=value", ..., runs=FOLDER, environment={...}, arguments=["--flag"])."""
     started = []
 
-    def start(*overrides, runs=None, config=None, environment=None):
+    def start(*overrides, runs=None, config=None, environment=None, arguments=()):
         started.append(Swarm(tributary.path, config or swarm_config, runs or tmp_path / "runs", overrides,
-                             environment or {}))
+                             environment or {}, arguments))
         return started[-1]
 
     yield start

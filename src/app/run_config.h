@@ -57,7 +57,7 @@ struct SwarmSection {
   std::vector<std::uint32_t> blocks;  // per stage; empty: evenly
   std::uint32_t data_nodes = 1;
   std::vector<std::uint32_t> relays;       // replicas of each stage; empty: one process does it all
-  std::string wire = "bf16";               // bf16 | fp32
+  std::string wire = "bf16";               // bf16 | fp32 | int8
   std::string router = "earliest-finish";  // or gwtf | swarm | optimal: how microbatches get their paths
   std::uint32_t voters = 1;                // 1, 3 or 5
   std::vector<double> slow;                // per relay: factors on its compute time

@@ -21,13 +21,12 @@ MemoryNeed memory_need(const ComputeOptions& o, StageId stage) {
   const std::uint64_t parameters = model::stage_layout(c, o.cut, stage).size;
   const std::uint64_t rows = std::uint64_t{o.batch} * o.sequence;
   const std::uint64_t element = o.precision == model::Precision::kBf16 ? 2 : 4;
-  const std::uint64_t wire = o.wire == WireType::kFp32 ? 4 : 2;
   MemoryNeed need;
   const std::uint64_t sum = o.reproducible ? 8 : 4, result = 4;
   // Weights and moments; the copy for computing; sums and results; two contributions; a partial sum and a result on
   // their way.
   need.state = parameters * (12 + (element == 2 ? 2 : 0) + kIterationsKept * (sum + result) + 2 * element + sum + 4);
-  need.payloads = kPayloadsOfMicrobatch * o.microbatches * rows * c.hidden * wire;
+  need.payloads = kPayloadsOfMicrobatch * o.microbatches * o.payload_bytes();
   if (stage == StageId(0)) {
     // Input, normed, both gradients, a row of statistics; logits in chunks.
     const std::uint64_t logits = 2 * rows * c.vocabulary * element;

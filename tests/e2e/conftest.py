@@ -202,16 +202,18 @@ def swarm(tmp_path, tributary, swarm_config):
 
 @pytest.fixture(scope="session")
 def expected_sha256(tmp_path_factory, tributary, swarm_config):
-    """What the weights must be, whatever happens: those of a single process, by number of iterations."""
+    """What the weights must be, whatever happens: those of a single process, by number of iterations and overrides."""
     known = {}
 
-    def sha256(iterations):
-        if iterations not in known:
+    def sha256(iterations, *overrides):
+        key = (iterations, *overrides)
+        if key not in known:
+            words = [word for override in overrides for word in ("--set", override)]
             done = tributary("train", swarm_config, "--single", "--runs", tmp_path_factory.mktemp("single"), "--set",
-                             f"training.iterations={iterations}")
+                             f"training.iterations={iterations}", *words)
             assert done.returncode == 0, done.stderr
             lines = [line for line in done.stdout.splitlines() if line.startswith("weights SHA-256 ")]
-            known[iterations] = lines[0].rpartition(" ")[2]
-        return known[iterations]
+            known[key] = lines[0].rpartition(" ")[2]
+        return known[key]
 
     return sha256

@@ -49,7 +49,7 @@ class Relay {
   void iterate(std::uint64_t iteration, std::uint32_t slots) {
     std::vector<Payload> kept;  // inputs, outputs, gradients of the whole iteration, as the protocol keeps them
     const auto random = [&](std::uint32_t) {
-      auto buffer = make_buffer(compute_->payload_bytes());
+      auto buffer = make_buffer(options_.payload_bytes());
       std::memset(buffer->data(), 0x3f, buffer->size());  // bf16: 0.75
       kept.push_back(Payload(std::move(buffer)));
       return kept.back();

@@ -250,6 +250,11 @@ int node(const NodeArguments& given) {
     }
     std::fflush(stdout);
   };
+  options.on_fault = [&](const std::string& message) {
+    const nlohmann::ordered_json line = {{"event", "fault"}, {"node", self.value()}, {"message", message}};
+    std::printf("%s\n", arguments.json ? line.dump().c_str() : message.c_str());
+    std::fflush(stdout);
+  };
   options.on_applied = [&](const swarm::Applied& applied) { report_applied(arguments, applied); };
   std::unique_ptr<MetricsServer> metrics;
   if (!arguments.metrics.empty()) {

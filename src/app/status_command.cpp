@@ -32,6 +32,8 @@ int status(const StatusArguments& arguments) {
                 node.value("role", "").c_str(), node["stage"].dump().c_str(), node.value("state", "").c_str(),
                 node["iteration"].dump().c_str(), node["repairs"].dump().c_str(), dead ? "-" : memory.c_str(),
                 node.value("address", "").c_str(), dead ? "-" : node["pid"].dump().c_str());
+    if (!dead && !node.value("fault", "").empty())
+      std::printf("  node %s: %s\n", node["id"].dump().c_str(), node.value("fault", "").c_str());
     if (!dead && node.value("leading", false) && !node.value("why", "").empty()) why = node.value("why", "");
   }
   if (paused) {

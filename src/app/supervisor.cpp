@@ -269,7 +269,15 @@ class Supervisor {
   // A line of the metrics about the swarm itself, at the iteration that is being worked on.
   void note(nlohmann::ordered_json event) {
     event["iteration"] = done_;
-    (void)folder_.write_metrics(event.dump());
+    record(event.dump());
+  }
+
+  // A run does not end because its figures cannot be written.
+  void record(const std::string& line) {
+    const auto written = folder_.write_metrics(line);
+    if (!written && !std::exchange(metrics_fault_, true))
+      progress_.say(written.error().message + ". The run goes on; lines are missing until it can be written");
+    if (written) metrics_fault_ = false;
   }
 
   // A new process counts from 0 again: what the last one had counted is kept here.
@@ -332,6 +340,8 @@ class Supervisor {
     const auto object = nlohmann::json::parse(text, nullptr, false);
     if (!object.is_object()) return {};
     if (object.value("event", "") == "repaired") survival_.repaired();
+    if (object.value("event", "") == "fault")
+      progress_.say("node " + object["node"].dump() + ": " + object.value("message", ""));
     if (object.value("event", "") == "evaluated")
       return report_held_out(work_, folder_, progress_, object["iteration"], object["loss"]);
     if (object.value("event", "") != "applied") return {};
@@ -367,7 +377,7 @@ class Supervisor {
                                    {"replays", swarm.replays},
                                    {"bytes_in", swarm.bytes_in},
                                    {"bytes_out", swarm.bytes_out}};
-    if (auto written = folder_.write_metrics(line.dump()); !written) return written;
+    record(line.dump());
     char extra[120];
     std::snprintf(extra, sizeof extra, "live %s  repairs %llu", swarm.by_stage.c_str(),
                   static_cast<unsigned long long>(swarm.repairs + swarm.replays));
@@ -502,6 +512,7 @@ class Supervisor {
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;
+  bool metrics_fault_ = false;
   bool pausing_ = false;  // halting, but to go on when `tributary resume` says so
   std::optional<Clock::time_point> dismissed_at_;
   bool over_ = false;  // a node has ended because the run has

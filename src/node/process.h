@@ -30,6 +30,8 @@ struct ProcessOptions {
   std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};      // on the protocol thread
   std::function<void(const swarm::Evaluated&)> on_evaluated = [](const auto&) {};  // likewise
   std::function<void()> on_repaired = [] {};  // on the protocol thread: a hop was led round a dead node
+  // On the protocol thread: something of this machine's (the disk) is at fault; it is tried again until it goes well.
+  std::function<void(const std::string&)> on_fault = [](const auto&) {};
   Duration status_every = seconds(1);
 };
 
@@ -63,6 +65,8 @@ class Process {
   void tell_addresses(NodeId to);
   void compute_loop(std::stop_token stop);
   void store_loop(std::stop_token stop);
+  void disk_said(const Result<void>& done, std::string Process::*fault);
+  Result<void> write_log(const wire::DurableLog& log) const;
   Result<void> write_status(const std::string& state);
   Time now() const;
 
@@ -85,6 +89,8 @@ class Process {
   std::map<NodeId, net::Address> addresses_;
   std::set<NodeId> connected_;
   std::uint64_t bad_messages_ = 0;
+  std::map<NodeId, std::uint64_t> bad_tensors_;  // by sender
+  std::string log_fault_, save_fault_;           // empty: the last write went well
   Time status_at_{};
   std::string status_written_;
 

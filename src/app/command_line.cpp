@@ -5,6 +5,11 @@
 #include "app/lab_commands.h"
 
 namespace tributary::app {
+namespace {
+
+constexpr const char* kMetricsHelp = "[HOST:]PORT to serve /metrics on, for Prometheus; 0: any port, which is printed";
+
+}  // namespace
 
 int fail(const std::string& message, int code) {
   std::fprintf(stderr, "tributary: %s\n", message.c_str());
@@ -23,6 +28,7 @@ int run_command_line(int argc, char** argv) {
   train_command->add_option("--set", train_arguments.config.overrides, "override a key: --set training.iterations=50")
       ->take_all();
   train_command->add_option("--runs", train_arguments.runs, "folder of all runs")->capture_default_str();
+  train_command->add_option("--metrics", train_arguments.metrics, kMetricsHelp);
   train_command->add_flag("--single", train_arguments.single, "one process, even if the configuration asks for relays");
   train_command->footer(
       "Example: tributary train examples/small.toml --set training.iterations=50\n"
@@ -55,7 +61,13 @@ int run_command_line(int argc, char** argv) {
       ->check(CLI::Range(1.0, 1000.0));
   node_command->add_option("--upload-mbps", node_arguments.upload_mbps, "cap on upload; 0: none")
       ->check(CLI::NonNegativeNumber);
+  node_command->add_option("--download-mbps", node_arguments.download_mbps, "cap on download; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  node_command->add_option("--memory", node_arguments.memory_mib,
+                           "MiB for state, kept payloads and activations: the node offers fewer slots, or refuses a "
+                           "stage that does not fit; 0: no cap");
   node_command->add_option("--threads", node_arguments.threads, "threads for computing; 0: all cores");
+  node_command->add_option("--metrics", node_arguments.metrics, kMetricsHelp);
   node_command->add_flag("--shared-disk", node_arguments.shared_disk, "all nodes see one run folder");
   node_command->add_flag("--with-parent", node_arguments.with_parent, "end with the process that started this one");
   node_command->add_flag("--json", node_arguments.json, "print events as JSON lines");
@@ -98,6 +110,17 @@ int run_command_line(int argc, char** argv) {
   status_command->add_flag("--json", status_arguments.json, "everything, as JSON");
   status_command->footer("Example: tributary status runs/demo --json");
   status_command->callback([&] { code = status(status_arguments); });
+
+  PauseArguments pause_arguments;
+  auto* pause_command = app.add_subcommand("pause", "Let a node, or all of a run, rest until `resume`");
+  auto* resume_command = app.add_subcommand("resume", "Let a paused node, or run, go on");
+  for (auto* command : {pause_command, resume_command}) {
+    command->add_option("run", pause_arguments.run, "folder of the run: runs/NAME")->required();
+    command->add_option("node", pause_arguments.node, "id of one node on this machine; default: all of the run");
+    command->footer("Example: tributary " + command->get_name() + " runs/demo 3");
+  }
+  pause_command->callback([&] { code = pause(pause_arguments); });
+  resume_command->callback([&] { code = resume(pause_arguments); });
 
   auto* flow_command = app.add_subcommand("flow", "The routing problem alone");
   flow_command->require_subcommand(1);

@@ -16,6 +16,7 @@ inline constexpr int kDone = 0, kFailed = 1, kWrongUse = 2;
 struct TrainArguments {
   ConfigSources config;
   std::filesystem::path runs = "runs";
+  std::string metrics;  // PORT or HOST:PORT for /metrics; empty: none
   bool single = false;  // one process, whatever swarm.relays says
 };
 int train(const TrainArguments& arguments);
@@ -35,8 +36,11 @@ struct NodeArguments {
   std::string advertise;  // host that others dial; empty: as they see it
   std::string region;
   double slow = 1;
-  double upload_mbps = 0;
+  double upload_mbps = 0;  // caps; 0: none
+  double download_mbps = 0;
+  std::uint64_t memory_mib = 0;  // for state, kept payloads and activations, beyond the program itself; 0: no cap
   std::uint32_t threads = 0;
+  std::string metrics;       // PORT or HOST:PORT for /metrics; empty: none
   bool shared_disk = false;  // the run folder is the same for all nodes
   bool with_parent = false;  // end when the process that started this one ends
   bool json = false;
@@ -68,6 +72,13 @@ struct StatusArguments {
   bool json = false;
 };
 int status(const StatusArguments& arguments);
+
+struct PauseArguments {
+  std::filesystem::path run;          // runs/NAME
+  std::optional<std::uint64_t> node;  // none: all of the run
+};
+int pause(const PauseArguments& arguments);
+int resume(const PauseArguments& arguments);
 
 struct FlowSolveArguments {
   std::filesystem::path file;

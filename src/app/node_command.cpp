@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <sys/prctl.h>
 
 #include <cstdio>
@@ -8,46 +7,17 @@
 
 #include "app/commands.h"
 #include "app/invitation.h"
+#include "app/metrics_server.h"
+#include "app/steering.h"
 #include "app/swarm_setup.h"
 #include "base/log.h"
 #include "model/checkpoint.h"
+#include "node/memory_need.h"
 #include "node/process.h"
 #include "text/files.h"
 
 namespace tributary::app {
 namespace {
-
-// Waits for signals on a thread of its own: SIGTERM and the first SIGINT leave politely, SIGUSR1 halts the run, a
-// second SIGINT or SIGTERM stops at once.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);  // before any other thread exists, so that all inherit it
-  }
-  void serve(node::Process& process) {
-    thread_ = std::jthread([this, &process](std::stop_token stop) {
-      int asked = 0;
-      while (!stop.stop_requested()) {
-        const timespec pause{0, 100'000'000};
-        const int signal = sigtimedwait(&set_, nullptr, &pause);
-        if (signal == SIGUSR1) process.ask_to_halt();
-        if (signal != SIGINT && signal != SIGTERM) continue;
-        if (asked++ == 0) {
-          std::fprintf(stderr, "leaving after this iteration; once more to stop at once\n");
-          process.ask_to_leave();
-        } else {
-          process.stop_now();
-        }
-      }
-    });
-  }
-
- private:
-  sigset_t set_;
-  std::jthread thread_;
-};
 
 // The node's log file; TRIBUTARY_LOG=debug adds every task and every decision of the log.
 void log_to(const std::filesystem::path& file) {
@@ -110,6 +80,80 @@ void report_applied(const NodeArguments& arguments, const swarm::Applied& applie
   std::fflush(stdout);
 }
 
+// So that `status` tells a pause from an end.
+void mark_as_paused(const std::filesystem::path& folder) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  const auto text = text::read_file(node::status_path(folder), kMostBytes);
+  auto status = text ? nlohmann::ordered_json::parse(*text, nullptr, false) : nlohmann::ordered_json();
+  if (!status.is_object()) return;
+  status["state"] = "paused";
+  (void)text::write_file(node::status_path(folder), status.dump(1) + "\n");
+}
+
+// Offers fewer slots, or only a stage that fits. Errors: no stage that the node may hold fits.
+Result<void> keep_within_memory(std::uint64_t budget, node::ComputeOptions& compute, swarm::NodeOptions& options) {
+  std::optional<StageId> fitting;
+  std::uint32_t slots = options.slots;
+  bool all_fit = true;
+  std::string why;
+  const auto consider = [&](StageId stage) {
+    const auto fit = node::slots_within(budget, node::memory_need(compute, stage), options.slots, stage);
+    if (!fit) {
+      all_fit = false;
+      if (why.empty()) why = fit.error().message;
+      return;
+    }
+    if (!fitting) fitting = stage;
+    slots = std::min(slots, *fit);
+  };
+  if (options.data_node || options.stage != StageId(0)) consider(options.data_node ? StageId(0) : options.stage);
+  if (!options.data_node && options.any_stage)
+    for (std::uint16_t stage = 1; stage <= compute.cut.stages(); ++stage)
+      if (StageId(stage) != options.stage) consider(StageId(stage));
+  if (!fitting) return Error{why};
+  if (!options.data_node && !all_fit) {
+    options.stage = *fitting;
+    options.any_stage = false;
+    log::info("memory", {{"only_stage", *fitting}, {"why", why}});
+  }
+  options.slots = static_cast<std::uint16_t>(slots);
+  compute.kept_graphs = std::min<std::size_t>(compute.kept_graphs, slots);
+  return {};
+}
+
+// One process after the other, each with a new incarnation: a pause ends one, resuming begins the next.
+int live(node::ProcessOptions options, const std::filesystem::path& checkpoints, Steering& steering) {
+  const auto given_seeds = options.seeds;
+  while (true) {
+    options.node.incarnation = options.transport.incarnation = Incarnation(new_incarnation());
+    options.node.seed = options.transport.seed = options.node.incarnation.value();
+    options.node.checkpoints.clear();
+    for (const auto& [iteration, stage] : model::saved_stages(checkpoints))
+      options.node.checkpoints.push_back({stage, iteration});
+    node::Process process(options);
+    steering.steer(process);
+    auto ended = process.run();
+    steering.release();
+    if (!ended) return fail(ended.error().message);
+    if (ended->reason == swarm::ExitReason::kLeft && steering.paused()) {
+      mark_as_paused(options.folder);
+      if (!steering.wait_for_resume()) return kDone;
+      // Those that it was told of may have moved since; those that it knew last are better.
+      options.seeds = process.known_addresses();
+      options.seeds.insert(options.seeds.end(), given_seeds.begin(), given_seeds.end());
+      continue;
+    }
+    switch (ended->reason) {
+      case swarm::ExitReason::kFinished:
+      case swarm::ExitReason::kHalted:
+      case swarm::ExitReason::kLeft:
+        return kDone;
+      default:
+        return fail(ended->message);
+    }
+  }
+}
+
 }  // namespace
 
 int node(const NodeArguments& given) {
@@ -125,7 +169,7 @@ int node(const NodeArguments& given) {
     return fail("say which run: --invitation FILE, or --config FILE with the run's secret", kWrongUse);
   }
   if (arguments.with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Signals signals;
+  Steering steering;
   auto config = load_run_config(arguments.config);
   if (!config) return fail(config.error().message, kWrongUse);
   const auto run_folder = arguments.runs / config->name;
@@ -151,12 +195,10 @@ int node(const NodeArguments& given) {
   options.node.run = run_options(*work);
   options.node.shared_disk = arguments.shared_disk;
   options.node.self = self;
-  options.node.incarnation = Incarnation(new_incarnation());
   options.node.data_node = arguments.data_node;
   options.node.slots = static_cast<std::uint16_t>(arguments.slots);
   options.node.stage = StageId(static_cast<std::uint16_t>(arguments.stage));
   options.node.any_stage = !arguments.only_stage;
-  options.node.seed = options.node.incarnation.value();
   if (const auto fault = options.node.pace.check(); !fault.empty()) return fail("pace: " + fault, kWrongUse);
 
   options.transport.identity = std::move(*identity);
@@ -164,8 +206,8 @@ int node(const NodeArguments& given) {
   options.transport.run = config->name;
   options.transport.links = *links;
   options.transport.region = arguments.region.empty() ? region_of(*links, self) : arguments.region;
-  options.transport.seed = options.node.seed;
   options.transport.upload_bytes_per_s = arguments.upload_mbps * 1e6 / 8;
+  options.transport.download_bytes_per_s = arguments.download_mbps * 1e6 / 8;
   auto listen = parse_address(arguments.listen);
   if (!listen) return fail("--listen: " + listen.error().message, kWrongUse);
   options.transport.listen_host = listen->host;
@@ -180,10 +222,13 @@ int node(const NodeArguments& given) {
   options.slowness = arguments.slow;
 
   const auto checkpoints = (arguments.shared_disk ? run_folder : options.folder) / "checkpoints";
-  for (const auto& [iteration, stage] : model::saved_stages(checkpoints))
-    options.node.checkpoints.push_back({stage, iteration});
   auto compute = work->compute_options(checkpoints, false);
   compute.threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : compute.threads;
+  if (arguments.memory_mib > 0) {
+    auto fits = keep_within_memory(arguments.memory_mib << 20, compute, options.node);
+    if (!fits) return fail(fits.error().message);
+    options.memory_budget = arguments.memory_mib << 20;
+  }
   options.make_compute = [compute]() -> Result<std::unique_ptr<swarm::Compute>> {
     auto made = node::TorchCompute::create(compute);
     if (!made) return made.error();
@@ -205,20 +250,23 @@ int node(const NodeArguments& given) {
     }
     std::fflush(stdout);
   };
+  options.on_fault = [&](const std::string& message) {
+    const nlohmann::ordered_json line = {{"event", "fault"}, {"node", self.value()}, {"message", message}};
+    std::printf("%s\n", arguments.json ? line.dump().c_str() : message.c_str());
+    std::fflush(stdout);
+  };
   options.on_applied = [&](const swarm::Applied& applied) { report_applied(arguments, applied); };
-
-  node::Process process(std::move(options));
-  signals.serve(process);
-  auto ended = process.run();
-  if (!ended) return fail(ended.error().message);
-  switch (ended->reason) {
-    case swarm::ExitReason::kFinished:
-    case swarm::ExitReason::kHalted:
-    case swarm::ExitReason::kLeft:
-      return kDone;
-    default:
-      return fail(ended->message);
+  std::unique_ptr<MetricsServer> metrics;
+  if (!arguments.metrics.empty()) {
+    auto started = MetricsServer::start(arguments.metrics, options.folder, true);
+    if (!started) return fail(started.error().message);
+    metrics = std::move(*started);
+    const nlohmann::ordered_json line = {{"event", "metrics"}, {"address", metrics->address()}};
+    std::printf("%s\n", arguments.json ? line.dump().c_str() : ("figures at " + metrics->address()).c_str());
+    std::fflush(stdout);
   }
+  steering.start(options.folder);
+  return live(std::move(options), checkpoints, steering);
 }
 
 }  // namespace tributary::app

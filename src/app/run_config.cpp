@@ -324,6 +324,7 @@ std::string resume_fingerprint(const RunConfig& config) {
                                           "swarm.voters",
                                           "swarm.slow",
                                           "swarm.slots",
+                                          "swarm.memory_mib",
                                           "swarm.restart_after_s"};
     return std::find(std::begin(kFree), std::end(kFree), key) == std::end(kFree) && !key.starts_with("network.");
   });

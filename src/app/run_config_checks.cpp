@@ -64,7 +64,7 @@ void check_training(const TrainingSection& t, Checks& checks) {
 
 void check_swarm(const RunConfig& config, Checks& checks) {
   const auto& s = config.swarm;
-  checks.one_of("swarm.wire", s.wire, {"bf16", "fp32"});
+  checks.one_of("swarm.wire", s.wire, {"bf16", "fp32", "int8"});
   checks.one_of("swarm.router", s.router, {"earliest-finish", "gwtf", "swarm", "optimal"});
   checks.need(s.voters == 1 || s.voters == 3 || s.voters == 5,
               "swarm.voters is " + std::to_string(s.voters) + "; it must be 1, 3 or 5");
@@ -98,7 +98,8 @@ void check_swarm(const RunConfig& config, Checks& checks) {
   checks.range("network.jitter", n.jitter, 0, 1);
   checks.range("network.time_scale", n.time_scale, 0.001, 1000);
   for (const auto& event : config.churn) {
-    checks.one_of("churn.schedule.action", event.action, {"kill", "leave", "restart", "freeze", "thaw"});
+    checks.one_of("churn.schedule.action", event.action,
+                  {"kill", "leave", "restart", "freeze", "thaw", "blackhole", "heal"});
     if (event.stage == 0 || event.stage > s.relays.size()) {
       checks.need(false, "churn.schedule.stage is " + std::to_string(event.stage) + "; it must be from 1 to " +
                              std::to_string(s.relays.size()) + ", the number of entries of swarm.relays");

@@ -48,6 +48,7 @@ void for_each_field(Config& c, Visit&& visit) {
   visit("swarm.voters", c.swarm.voters);
   visit("swarm.slow", c.swarm.slow);
   visit("swarm.slots", c.swarm.slots);
+  visit("swarm.memory_mib", c.swarm.memory_mib);
   visit("swarm.restart_after_s", c.swarm.restart_after_s);
   visit("network.preset", c.network.preset);
   visit("network.latency_ms", c.network.latency_ms);

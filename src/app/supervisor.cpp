@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "app/child.h"
+#include "app/control.h"
 #include "app/interrupt.h"
 #include "app/progress.h"
 #include "app/run_end.h"
@@ -46,14 +47,17 @@ class Supervisor {
     progress_.say(describe(work_));
     if (auto prepared = prepare(); !prepared) return prepared.error();
     const auto began = Clock::now();
-    if (auto started = start_voters(); !started) return started.error();
-    for (const auto& place : places_)
-      if (!members_.contains(place.id))
-        if (auto started = start(place); !started) return started.error();
+    if (auto started = start_all(); !started) return started.error();
     progress_.say(std::to_string(places_.size()) + " nodes: " + std::to_string(config_.swarm.data_nodes) +
                   " data, relays by stage " + relays_by_stage() + "; `tributary status " + folder_.path().string() +
                   "` shows them");
     if (auto watched = watch(); !watched) return watched.error();
+    while (pausing_ && done_ < config_.training.iterations && !interrupted()) {
+      if (auto resumed = wait_for_resume(); !resumed) return resumed.error();
+      if (interrupted()) break;
+      if (auto started = start_all(); !started) return started.error();
+      if (auto watched = watch(); !watched) return watched.error();
+    }
     if (done_ < config_.training.iterations) {
       progress_.say(halting_ ? "stopped after iteration " + std::to_string(done_) + "; the same command resumes"
                              : "the swarm ended after iteration " + std::to_string(done_) + " of " +
@@ -94,8 +98,47 @@ class Supervisor {
       if (auto made = text::make_folder(at); !made) return made;
       std::error_code ignored;
       std::filesystem::remove(node::status_path(at), ignored);
+      std::filesystem::remove(control_path(at), ignored);
     }
+    std::error_code ignored;
+    std::filesystem::remove(control_path(folder_.path()), ignored);
     return {};
+  }
+
+  Result<void> start_all() {
+    members_.clear();
+    seeds_.clear();
+    halting_ = pausing_ = over_ = false;
+    dismissed_at_.reset();
+    if (auto started = start_voters(); !started) return started;
+    for (const auto& place : places_)
+      if (!members_.contains(place.id))
+        if (auto started = start(place); !started) return started;
+    return {};
+  }
+
+  // Every node has ended, with a checkpoint; the next ones go on from it.
+  Result<void> wait_for_resume() {
+    progress_.say("paused after iteration " + std::to_string(done_) + "; `tributary resume " + folder_.path().string() +
+                  "` goes on");
+    while (!interrupted()) {
+      const auto control = read_control(folder_.path());
+      if (control && !control->paused) break;
+      ::poll(nullptr, 0, 50);
+    }
+    last_.reset();  // the pause is no iteration's duration
+    for (auto& [id, member] : members_) keep_counts(member);
+    if (!interrupted()) progress_.say("going on");
+    return {};
+  }
+
+  void halt() {
+    halting_ = true;
+    for (auto& [id, member] : members_)
+      if (member.child) {
+        member.child->signal(SIGCONT);
+        member.child->signal(SIGUSR1);
+      }
   }
 
   Result<void> start(const Place& place) {
@@ -116,6 +159,8 @@ class Supervisor {
                                       std::to_string(threads),
                                       "--slots",
                                       std::to_string(config_.swarm.slots),
+                                      "--memory",
+                                      std::to_string(config_.swarm.memory_mib),
                                       "--shared-disk",
                                       "--with-parent",
                                       "--json"};
@@ -200,13 +245,10 @@ class Supervisor {
       }
       if (auto reaped = reap(); !reaped) return reaped;
       strike();
-      if (interrupted() && !halting_) {
-        halting_ = true;
-        for (auto& [id, member] : members_)
-          if (member.child) {
-            member.child->signal(SIGCONT);
-            member.child->signal(SIGUSR1);
-          }
+      if (interrupted() && !halting_) halt();
+      if (const auto control = read_control(folder_.path()); !halting_ && control && control->paused) {
+        pausing_ = true;
+        halt();
       }
       dismiss();
       const bool alive = std::any_of(members_.begin(), members_.end(), [](const auto& entry) {
@@ -227,7 +269,15 @@ class Supervisor {
   // A line of the metrics about the swarm itself, at the iteration that is being worked on.
   void note(nlohmann::ordered_json event) {
     event["iteration"] = done_;
-    (void)folder_.write_metrics(event.dump());
+    record(event.dump());
+  }
+
+  // A run does not end because its figures cannot be written.
+  void record(const std::string& line) {
+    const auto written = folder_.write_metrics(line);
+    if (!written && !std::exchange(metrics_fault_, true))
+      progress_.say(written.error().message + ". The run goes on; lines are missing until it can be written");
+    if (written) metrics_fault_ = false;
   }
 
   // A new process counts from 0 again: what the last one had counted is kept here.
@@ -290,6 +340,8 @@ class Supervisor {
     const auto object = nlohmann::json::parse(text, nullptr, false);
     if (!object.is_object()) return {};
     if (object.value("event", "") == "repaired") survival_.repaired();
+    if (object.value("event", "") == "fault")
+      progress_.say("node " + object["node"].dump() + ": " + object.value("message", ""));
     if (object.value("event", "") == "evaluated")
       return report_held_out(work_, folder_, progress_, object["iteration"], object["loss"]);
     if (object.value("event", "") != "applied") return {};
@@ -325,7 +377,7 @@ class Supervisor {
                                    {"replays", swarm.replays},
                                    {"bytes_in", swarm.bytes_in},
                                    {"bytes_out", swarm.bytes_out}};
-    if (auto written = folder_.write_metrics(line.dump()); !written) return written;
+    record(line.dump());
     char extra[120];
     std::snprintf(extra, sizeof extra, "live %s  repairs %llu", swarm.by_stage.c_str(),
                   static_cast<unsigned long long>(swarm.repairs + swarm.replays));
@@ -411,6 +463,10 @@ class Supervisor {
       } else if (event.action == "leave") {
         member.meant = true;
         member.child->signal(SIGTERM);
+      } else if (event.action == "blackhole" || event.action == "heal") {
+        Control control;
+        control.black_hole = event.action == "blackhole";
+        (void)write_control(node_folder(folder_.path(), id), control);
       } else {
         member.child->signal(event.action == "freeze" ? SIGSTOP : SIGCONT);
       }
@@ -456,6 +512,8 @@ class Supervisor {
   std::vector<double> losses_;
   double mean_s_ = 0;
   bool halting_ = false;
+  bool metrics_fault_ = false;
+  bool pausing_ = false;  // halting, but to go on when `tributary resume` says so
   std::optional<Clock::time_point> dismissed_at_;
   bool over_ = false;  // a node has ended because the run has
 };

@@ -43,7 +43,9 @@ swarm::RunOptions run_options(const Workload& work) {
   run.wait_at_start = seconds(20);
   run.router = config.swarm.router;
   run.step = config.step();
-  run.hash = mix64(checksum64(resume_fingerprint(config)), work.tokenizer->hash());
+  run.hash = checksum64(resume_fingerprint(config));
+  run.tokenizer_hash = work.tokenizer->hash();
+  run.corpus_hash = work.corpus ? work.corpus->hash() : 0;
   return run;
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/interrupt.h"
+#include "app/metrics_server.h"
 #include "app/progress.h"
 #include "app/run_end.h"
 #include "app/run_folder.h"
@@ -134,6 +135,14 @@ int train(const TrainArguments& arguments) {
   if (!config) return fail(config.error().message, kWrongUse);
   auto folder = RunFolder::open(arguments.runs, *config);
   if (!folder) return fail(folder.error().message);
+  std::unique_ptr<MetricsServer> metrics;
+  if (!arguments.metrics.empty()) {
+    auto started = MetricsServer::start(arguments.metrics, folder->path(), false);
+    if (!started) return fail(started.error().message);
+    metrics = std::move(*started);
+    std::printf("figures at %s\n", metrics->address().c_str());
+    std::fflush(stdout);
+  }
   auto work = load_workload(*config, arguments.runs / "cache");
   if (!work) return fail(work.error().message);
   if (!config->swarm.relays.empty() && !arguments.single) return train_swarm(arguments, *work, *folder);

@@ -68,7 +68,9 @@ node::ComputeOptions Workload::compute_options(const std::filesystem::path& chec
   options.batch = t.batch;
   options.sequence = t.sequence;
   options.precision = t.precision == "bf16" ? model::Precision::kBf16 : model::Precision::kFp32;
-  options.wire = config.swarm.wire == "bf16" ? node::WireType::kBf16 : node::WireType::kFp32;
+  options.wire = config.swarm.wire == "bf16"   ? node::WireType::kBf16
+                 : config.swarm.wire == "int8" ? node::WireType::kInt8
+                                               : node::WireType::kFp32;
   options.reproducible = t.reproducible;
   options.beta1 = t.beta1;
   options.beta2 = t.beta2;

@@ -32,6 +32,7 @@ Connection::Connection(ConnectionHost& host, asio::io_context& io, asio::ssl::co
       deadline_(io),
       delay_(io),
       loss_(io),
+      rest_(io),
       decoder_(host.options().frames),
       random_(mix64(host.options().seed, serial)) {}
 
@@ -253,6 +254,7 @@ void Connection::close(const std::string& reason, bool tell_host) {
   deadline_.cancel();
   delay_.cancel();
   loss_.cancel();
+  rest_.cancel();
   socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   socket().close(ignored);
   if (tell_host) host_.closed(*this, reason);
@@ -299,11 +301,11 @@ void Connection::write_out() {
 }
 
 void Connection::read() {
-  if (reading_ || closed_ || ended_ || blackholed_) return;
+  if (reading_ || resting_ || closed_ || ended_ || blackholed_) return;
   if (inbound_bytes_ > host_.options().max_inbound_bytes) return;
   reading_ = true;
   const auto room = decoder_.want();
-  stream_.async_read_some(asio::buffer(room.data(), room.size()),
+  stream_.async_read_some(asio::buffer(room.data(), host_.read_turn(room.size())),
                           [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
                             self->reading_ = false;
                             if (self->closed_) return;
@@ -312,8 +314,19 @@ void Connection::read() {
                           });
 }
 
+void Connection::rest_until(SteadyClock::time_point when) {
+  if (when <= SteadyClock::now()) return;
+  resting_ = true;
+  rest_.expires_at(when);
+  rest_.async_wait([self = shared_from_this()](const asio::error_code&) {
+    self->resting_ = false;
+    self->read();
+  });
+}
+
 void Connection::on_read(std::size_t count) {
   bytes_in += count;
+  rest_until(host_.charge_read(count));
   auto frame = decoder_.filled(count);
   if (!frame) {
     host_.bad_frame(*this);

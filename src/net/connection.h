@@ -36,6 +36,9 @@ class ConnectionHost {
                            bool control_only) = 0;
   // Something was written; more may wait.
   virtual void wrote(Connection& connection) = 0;
+  // The cap on downloads: the most to read now, and when to read again after so many bytes.
+  virtual std::size_t read_turn(std::size_t wanted) const = 0;
+  virtual SteadyClock::time_point charge_read(std::size_t bytes) = 0;
 
  protected:
   ~ConnectionHost() = default;
@@ -110,6 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_out();
   void read();
   void on_read(std::size_t count);
+  void rest_until(SteadyClock::time_point when);
   void ended(const std::string& reason);
   void deliver(Delayed delayed);
   void release_delayed();
@@ -124,6 +128,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer deadline_;  // of the handshake
   asio::steady_timer delay_;     // of the handshake's and the messages' shaped latency
   asio::steady_timer loss_;
+  asio::steady_timer rest_;  // between reads under a download cap
   FrameDecoder decoder_;
   Random random_;
 
@@ -138,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Step { kConnecting, kAwaitProof, kAwaitHello, kJudging, kAwaitAccept, kTurnedAway, kOpen };
   Step step_ = Step::kConnecting;
   bool open_ = false, closed_ = false, rejected_ = false;
-  bool reading_ = false, writing_ = false, ended_ = false, blackholed_ = false;
+  bool reading_ = false, resting_ = false, writing_ = false, ended_ = false, blackholed_ = false;
   RejectCode reject_code_ = RejectCode::kMalformed;
   std::vector<std::byte> out_;      // being written, or taken for it
   std::vector<std::byte> pending_;  // handshake frames behind it

@@ -24,6 +24,7 @@ Result<void> TransportOptions::check() const {
   require(retry_first > Duration::zero(), "retry_first is not positive");
   require(retry_first <= retry_most, "retry_first is longer than retry_most");
   require(upload_bytes_per_s >= 0, "upload_bytes_per_s is negative");
+  require(download_bytes_per_s >= 0, "download_bytes_per_s is negative");
   require(region.size() <= 64, "region is longer than 64 characters");
   if (!links.regions().empty() && !region.empty()) {
     bool known = false;
@@ -48,6 +49,7 @@ void Transport::connect_seed(Address address) { impl_->connect_seed(std::move(ad
 bool Transport::send(NodeId node, Message message) { return impl_->send(node, std::move(message)); }
 void Transport::disconnect(NodeId node, std::string reason) { impl_->disconnect(node, std::move(reason)); }
 void Transport::set_blackhole(NodeId node, bool on) { impl_->set_blackhole(node, on); }
+void Transport::set_blackhole(bool on) { impl_->set_blackhole(on); }
 bool Transport::flush(Duration at_most) { return impl_->flush(at_most); }
 Counters Transport::counters() const { return impl_->counters(); }
 void Transport::stop() { impl_->stop(); }

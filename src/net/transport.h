@@ -57,10 +57,11 @@ struct TransportOptions {
   Duration retry_most = seconds(5);
   Duration queue_patience = seconds(3);  // what waits for a peer that cannot be reached is dropped after so long
 
-  double upload_bytes_per_s = 0;  // over all peers; 0: no cap
-  LinkTable links;                // shaped links; the default shapes nothing
-  std::string region;             // this node's place in `links`
-  std::uint64_t seed = 1;         // of jitter and losses
+  double upload_bytes_per_s = 0;    // over all peers; 0: no cap
+  double download_bytes_per_s = 0;  // the same; senders are slowed by the connections' own flow control
+  LinkTable links;                  // shaped links; the default shapes nothing
+  std::string region;               // this node's place in `links`
+  std::uint64_t seed = 1;           // of jitter and losses
 
   // Every fault at once, or nothing.
   Result<void> check() const;
@@ -134,6 +135,8 @@ class Transport {
   void disconnect(NodeId node, std::string reason);
   // While set, nothing passes in either direction and the connection stays up; afterwards it goes on where it was.
   void set_blackhole(NodeId node, bool on);
+  // The same for every peer, also for those not known yet: as if this machine's network were gone.
+  void set_blackhole(bool on);
 
   // Waits until everything queued for connected peers was handed to the system, or until the time is over.
   bool flush(Duration at_most);

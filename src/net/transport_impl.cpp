@@ -40,6 +40,7 @@ Transport::Impl::Impl(TransportOptions options, Callbacks callbacks)
       acceptor_(io_),
       accept_pause_(io_),
       uplink_(io_, options_.upload_bytes_per_s),
+      downlink_(options_.download_bytes_per_s),
       random_(mix64(options_.seed, options_.incarnation.value())) {
   const auto good = options_.check();
   TRIBUTARY_CHECK(good.ok(), good.error().message);
@@ -92,6 +93,7 @@ std::shared_ptr<Peer> Transport::Impl::find_or_add(NodeId node) {
       return nullptr;
     }
     peer = std::make_shared<Peer>(node, options_.queue, io_);
+    peer->blackholed = all_blackholed_;  // nobody else knows it yet
   }
   return peer;
 }
@@ -137,16 +139,24 @@ void Transport::Impl::disconnect(NodeId node, std::string reason) {
 void Transport::Impl::set_blackhole(NodeId node, bool on) {
   const auto peer = find_or_add(node);
   if (!peer) return;
-  asio::post(io_, [this, peer, on] {
-    if (peer->blackholed == on) return;
-    peer->blackholed = on;
-    if (peer->connection) peer->connection->set_blackhole(on);
-    if (const auto dialling = on ? std::exchange(peer->dialling, nullptr) : nullptr) {
-      dialling->close("black hole", false);
-      forget(*dialling);
-    }
-    pump(peer);
-  });
+  asio::post(io_, [this, peer, on] { apply_blackhole(peer, on); });
+}
+
+void Transport::Impl::set_blackhole(bool on) {
+  const std::lock_guard lock(peers_mutex_);
+  all_blackholed_ = on;
+  for (const auto& [node, peer] : peers_) asio::post(io_, [this, peer = peer, on] { apply_blackhole(peer, on); });
+}
+
+void Transport::Impl::apply_blackhole(const std::shared_ptr<Peer>& peer, bool on) {
+  if (peer->blackholed == on) return;
+  peer->blackholed = on;
+  if (peer->connection) peer->connection->set_blackhole(on);
+  if (const auto dialling = on ? std::exchange(peer->dialling, nullptr) : nullptr) {
+    dialling->close("black hole", false);
+    forget(*dialling);
+  }
+  pump(peer);
 }
 
 bool Transport::Impl::flush(Duration at_most) {

@@ -65,6 +65,7 @@ class Transport::Impl final : public ConnectionHost {
   bool send(NodeId node, Message message);
   void disconnect(NodeId node, std::string reason);
   void set_blackhole(NodeId node, bool on);
+  void set_blackhole(bool on);
   bool flush(Duration at_most);
   Counters counters() const;
   void stop();
@@ -79,6 +80,8 @@ class Transport::Impl final : public ConnectionHost {
   void turned_away(Connection& connection) override;
   void take_frames(Connection& connection, std::vector<std::byte>& out, std::size_t limit, bool control_only) override;
   void wrote(Connection& connection) override;
+  std::size_t read_turn(std::size_t wanted) const override { return downlink_.turn(wanted); }
+  SteadyClock::time_point charge_read(std::size_t bytes) override { return downlink_.charge(bytes); }
 
  private:
   std::shared_ptr<Peer> find(NodeId node) const;
@@ -93,6 +96,7 @@ class Transport::Impl final : public ConnectionHost {
   void arm_retry(const std::shared_ptr<Peer>& peer, Duration pause);
   void dial_seed(const std::shared_ptr<Seed>& seed);
   void seed_closed(Connection& connection, const DialFailure& failure);
+  void apply_blackhole(const std::shared_ptr<Peer>& peer, bool on);
   void drop_queue(Peer& peer);
   void count_bytes(Peer& peer, Connection& connection);
   void down(const std::shared_ptr<Peer>& peer, const std::string& reason);
@@ -112,6 +116,7 @@ class Transport::Impl final : public ConnectionHost {
 
   mutable std::mutex peers_mutex_;
   std::map<NodeId, std::shared_ptr<Peer>> peers_;
+  bool all_blackholed_ = false;  // guarded by peers_mutex_
   std::atomic<std::uint64_t> rejected_ = 0, handshakes_failed_ = 0, handshakes_refused_ = 0, bad_frames_ = 0;
   std::mutex flush_mutex_;
   std::condition_variable flushed_;
@@ -121,6 +126,7 @@ class Transport::Impl final : public ConnectionHost {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
   Uplink uplink_;
+  Downlink downlink_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::list<std::shared_ptr<Seed>> seeds_;
   std::uint64_t next_serial_ = 1;

@@ -79,4 +79,16 @@ void Uplink::stop() {
   timer_.cancel();
 }
 
+std::size_t Downlink::turn(std::size_t wanted) const {
+  if (cap_ <= 0) return wanted;
+  return std::min(wanted, std::max(kSmallestTurn, static_cast<std::size_t>(cap_ * kTurnSeconds)));
+}
+
+SteadyClock::time_point Downlink::charge(std::size_t bytes) {
+  const auto now = SteadyClock::now();
+  if (cap_ <= 0) return now;
+  free_ = std::max(free_, now - kMostLateness) + seconds(static_cast<double>(bytes) / cap_);
+  return free_;
+}
+
 }  // namespace tributary::net

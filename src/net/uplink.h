@@ -31,4 +31,20 @@ class Uplink {
   bool busy_ = false, stopped_ = false;
 };
 
+// The cap on what a node takes in: a connection that has read waits until the bytes of all that was read so far would
+// have arrived at the cap. I/O thread only. Internal.
+class Downlink {
+ public:
+  // cap 0: none.
+  explicit Downlink(double cap_bytes_per_s) : cap_(cap_bytes_per_s) {}
+  // The most to read at once, so that connections take short turns.
+  std::size_t turn(std::size_t wanted) const;
+  // So many bytes were read. Returns when the same connection may read again.
+  SteadyClock::time_point charge(std::size_t bytes);
+
+ private:
+  const double cap_;
+  SteadyClock::time_point free_;
+};
+
 }  // namespace tributary::net

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -12,6 +13,8 @@ namespace tributary::node {
 namespace {
 
 constexpr std::size_t kMostAddresses = 16384;
+constexpr std::size_t kMostNamed = 16;
+constexpr auto kDiskPause = std::chrono::seconds(1);
 constexpr Duration kSlowHandler = milliseconds(5);
 constexpr std::uint64_t kMostLogBytes = std::uint64_t{64} << 20;
 
@@ -26,6 +29,13 @@ const char* name_of(swarm::TaskKind kind) {
                                            "set",        "finish",      "apply",   "forget",   "init",
                                            "read-state", "write-state", "save",    "load",     "evaluate"};
   return kNames[static_cast<int>(kind)];
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::filesystem::path log_path(const std::filesystem::path& folder) { return folder / "log"; }
@@ -77,6 +87,20 @@ void Process::ask_to_halt() {
 void Process::stop_now() {
   stopped_ = true;
   wake_.notify_all();
+}
+
+void Process::set_black_hole(bool on) {
+  post([this, on] {
+    log::info("black-hole", {{"on", on}});
+    transport_->set_blackhole(on);
+  });
+}
+
+std::vector<net::Address> Process::known_addresses() const {
+  std::vector<net::Address> out;
+  for (const auto& [node, address] : addresses_)
+    if (node != options_.node.self) out.push_back(address);
+  return out;
 }
 
 // --- Protocol thread -------------------------------------------------------------------------------------------------
@@ -165,12 +189,31 @@ void Process::handle(const swarm::Event& event) {
   if (node_->ledger().index != index)
     log::debug("ledger", {{"index", node_->ledger().index}, {"iteration", node_->ledger().iteration}});
   for (auto& effect : effects) carry_out(effect);
-  if (node_->counters().repairs > repairs) options_.on_repaired();
+  if (node_->counters().repairs > repairs) {
+    log::info("led-round", {{"hops", node_->counters().repairs - repairs}});
+    options_.on_repaired();
+  }
+}
+
+// A payload that leaves a node which the plan did not name for it: a dead one's microbatch moves again.
+void Process::note_stand_in(const wire::Body& body) const {
+  const auto note = [&](std::uint16_t own_part, MicrobatchId microbatch) {
+    const auto& paths = node_->ledger().plan.paths;
+    if (microbatch.value() >= paths.size() || own_part >= paths[microbatch.value()].size()) return;
+    if (paths[microbatch.value()][own_part] == options_.node.self) return;
+    log::info("stand-in", {{"iteration", node_->ledger().iteration}, {"microbatch", microbatch}, {"part", own_part}});
+  };
+  if (const auto* forward = std::get_if<wire::Forward>(&body)) {
+    note(static_cast<std::uint16_t>(forward->part.value() - 1), forward->microbatch);
+  } else if (const auto* backward = std::get_if<wire::Backward>(&body)) {
+    note(static_cast<std::uint16_t>(backward->part.value() + 1), backward->microbatch);
+  }
 }
 
 void Process::carry_out(swarm::Effect& effect) {
   if (auto* send = std::get_if<swarm::Send>(&effect)) {
     const auto to = send->to;
+    note_stand_in(send->message.body);
     net::Message message{wire::encode(send->message.body), std::move(send->message.payload)};
     // Refused: no way there, or no room. The protocol treats both as a peer that cannot be reached now.
     if (!transport_->send(to, std::move(message))) post([this, to] { handle(swarm::PeerDown{to}); });
@@ -193,6 +236,10 @@ void Process::carry_out(swarm::Effect& effect) {
     options_.on_applied(*applied);
   } else if (auto* evaluated = std::get_if<swarm::Evaluated>(&effect)) {
     options_.on_evaluated(*evaluated);
+  } else if (auto* distrusted = std::get_if<swarm::Distrusted>(&effect)) {
+    ++bad_tensors_[distrusted->peer];
+    log::warning("bad-tensor", {{"peer", distrusted->peer}, {"why", distrusted->why}});
+    transport_->disconnect(distrusted->peer, distrusted->why);
   } else if (auto* exit = std::get_if<swarm::Exit>(&effect)) {
     exit_ = *exit;
   }
@@ -248,6 +295,18 @@ void Process::on_peer_down(NodeId peer) {
   handle(swarm::PeerDown{peer});
 }
 
+// Each fault is told once, and its end.
+void Process::disk_said(const Result<void>& done, std::string Process::*fault) {
+  const auto now = done ? std::string() : done.error().message;
+  if (std::exchange(this->*fault, now) == now) return;
+  if (now.empty()) {
+    log::info("disk-writes-again");
+  } else {
+    log::error("disk-fault", {{"why", now}});
+    options_.on_fault(now + ". Nothing is lost meanwhile; it is tried again");
+  }
+}
+
 Result<void> Process::write_status(const std::string& state) {
   const auto& ledger = node_->ledger();
   const auto& counters = node_->counters();
@@ -256,6 +315,12 @@ Result<void> Process::write_status(const std::string& state) {
   for (const auto& [node, peer] : transported.peers) {
     in += peer.bytes_in;
     out += peer.bytes_out;
+  }
+  std::uint64_t bad_tensors = 0;
+  auto bad_tensors_from = nlohmann::ordered_json::array();
+  for (const auto& [peer, count] : bad_tensors_) {
+    bad_tensors += count;
+    if (bad_tensors_from.size() < kMostNamed) bad_tensors_from.push_back(peer.value());
   }
   const nlohmann::ordered_json status = {{"id", options_.node.self.value()},
                                          {"role", options_.node.data_node ? "data node" : "relay"},
@@ -269,6 +334,11 @@ Result<void> Process::write_status(const std::string& state) {
                                          {"pid", ::getpid()},
                                          {"incarnation", node_->incarnation().value()},
                                          {"weights_hash", std::to_string(node_->weights_hash())},
+                                         {"slots", options_.node.slots},
+                                         {"resident_mib", resident_bytes() >> 20},
+                                         {"memory_mib", options_.memory_budget >> 20},
+                                         {"upload_mbps", options_.transport.upload_bytes_per_s * 8e-6},
+                                         {"download_mbps", options_.transport.download_bytes_per_s * 8e-6},
                                          {"bytes_in", in},
                                          {"bytes_out", out},
                                          {"repairs", counters.repairs},
@@ -278,7 +348,10 @@ Result<void> Process::write_status(const std::string& state) {
                                          {"rewinds", counters.rewinds},
                                          {"false_suspicions", counters.false_suspicions},
                                          {"bad_frames", transported.bad_frames + bad_messages_},
+                                         {"bad_tensors", bad_tensors},
+                                         {"bad_tensors_from", bad_tensors_from},
                                          {"strangers", transported.rejected},
+                                         {"fault", log_fault_.empty() ? save_fault_ : log_fault_},
                                          {"why", node_->why_waiting()},
                                          {"waits", node_->describe()}};
   auto text = status.dump(1);
@@ -318,8 +391,20 @@ void Process::compute_loop(std::stop_token stop) {
       wake_.wait_until(lock, stop, until, [] { return false; });
     }
     if (stop.stop_requested()) return;
+    if (task.kind == swarm::TaskKind::kSave) {
+      auto saved = result.ok ? Result<void>() : Result<void>(Error{result.error});
+      post([this, saved = std::move(saved)] { disk_said(saved, &Process::save_fault_); });
+    }
     post([this, result = std::move(result)] { handle(swarm::Computed{result}); });
   }
+}
+
+Result<void> Process::write_log(const wire::DurableLog& log) const {
+  const auto body = wire::encode_log(log);
+  const auto sum = checksum64(body);
+  std::string bytes(reinterpret_cast<const char*>(&sum), sizeof sum);
+  bytes.append(reinterpret_cast<const char*>(body.data()), body.size());
+  return text::write_file(log_path(options_.folder), bytes);
 }
 
 void Process::store_loop(std::stop_token stop) {
@@ -331,18 +416,15 @@ void Process::store_loop(std::stop_token stop) {
       store = std::move(stores_.back());  // it contains the earlier ones
       stores_.clear();
     }
-    const auto body = wire::encode_log(store.log);
-    const auto sum = checksum64(body);
-    std::string bytes(reinterpret_cast<const char*>(&sum), sizeof sum);
-    bytes.append(reinterpret_cast<const char*>(body.data()), body.size());
-    if (auto written = text::write_file(log_path(options_.folder), bytes); !written) {
-      {
-        const std::lock_guard lock(mutex_);
-        fault_message_ = written.error().message;
-      }
-      fault_ = true;
-      wake_.notify_all();
-      return;
+    auto written = write_log(store.log);
+    post([this, written] { disk_said(written, &Process::log_fault_); });
+    if (!written) {
+      // Without its log a voter may not vote, but the run's state is still whole in memory: it waits for the disk.
+      std::unique_lock lock(mutex_);
+      if (stores_.empty()) stores_.push_back(std::move(store));
+      wake_.wait_for(lock, stop, kDiskPause, [] { return false; });
+      if (stop.stop_requested()) return;
+      continue;
     }
     post([this, sequence = store.sequence] { handle(swarm::Stored{sequence}); });
   }

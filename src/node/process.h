@@ -24,11 +24,14 @@ struct ProcessOptions {
   net::TransportOptions transport;
   std::filesystem::path folder;     // of this node: its log, its status; exists
   std::vector<net::Address> seeds;  // whom to ask for the others
+  std::uint64_t memory_budget = 0;  // bytes, to be shown; 0: none
   double slowness = 1;              // multiplies each task's time, to rehearse unequal machines
   std::function<Result<std::unique_ptr<swarm::Compute>>()> make_compute;           // called on the compute thread
   std::function<void(const swarm::Applied&)> on_applied = [](const auto&) {};      // on the protocol thread
   std::function<void(const swarm::Evaluated&)> on_evaluated = [](const auto&) {};  // likewise
   std::function<void()> on_repaired = [] {};  // on the protocol thread: a hop was led round a dead node
+  // On the protocol thread: something of this machine's (the disk) is at fault; it is tried again until it goes well.
+  std::function<void(const std::string&)> on_fault = [](const auto&) {};
   Duration status_every = seconds(1);
 };
 
@@ -44,12 +47,17 @@ class Process {
   void ask_to_leave();
   void ask_to_halt();
   void stop_now();
+  // While set, nothing passes to or from any peer, and connections stay up: to rehearse a network that is gone.
+  void set_black_hole(bool on);
+  // Where the other nodes were last known to listen. Requires that run() has returned.
+  std::vector<net::Address> known_addresses() const;
 
  private:
   using Closure = std::function<void()>;
   void post(Closure closure);
   void handle(const swarm::Event& event);
   void carry_out(swarm::Effect& effect);
+  void note_stand_in(const wire::Body& body) const;
   void learn_addresses();
   void on_message(NodeId from, net::Message message);
   void on_peer_up(const net::PeerInfo& peer);
@@ -57,6 +65,8 @@ class Process {
   void tell_addresses(NodeId to);
   void compute_loop(std::stop_token stop);
   void store_loop(std::stop_token stop);
+  void disk_said(const Result<void>& done, std::string Process::*fault);
+  Result<void> write_log(const wire::DurableLog& log) const;
   Result<void> write_status(const std::string& state);
   Time now() const;
 
@@ -79,6 +89,8 @@ class Process {
   std::map<NodeId, net::Address> addresses_;
   std::set<NodeId> connected_;
   std::uint64_t bad_messages_ = 0;
+  std::map<NodeId, std::uint64_t> bad_tensors_;  // by sender
+  std::string log_fault_, save_fault_;           // empty: the last write went well
   Time status_at_{};
   std::string status_written_;
 

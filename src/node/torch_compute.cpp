@@ -1,22 +1,20 @@
 #include "node/torch_compute.h"
 
-#include <atomic>
-#include <limits>
 #include <optional>
 
 #include "model/kernels.h"
 #include "model/parallel.h"
 #include "model/stage.h"
 #include "node/stage_store.h"
+#include "node/wire_encoding.h"
 
 namespace tributary::node {
 namespace {
 
+using swarm::BadInput;
 using swarm::Task;
 using swarm::TaskKind;
 using swarm::TaskResult;
-
-constexpr std::size_t kGrain = 65536;
 
 // A forward pass waiting for its backward pass.
 struct KeptGraph {
@@ -70,8 +68,6 @@ struct TorchCompute::Implementation {
   std::map<StageId, std::unique_ptr<Held>> stages;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(options.batch) * options.sequence; }
-  std::size_t wire_element() const { return options.wire == WireType::kBf16 ? 2 : 4; }
-  std::uint64_t payload_bytes() const { return options.payload_bytes(); }
   model::CheckpointKey checkpoint_key() const { return {options.checkpoints, options.config, options.cut}; }
 
   Held* find(StageId stage) {
@@ -87,7 +83,8 @@ struct TorchCompute::Implementation {
   }
 
   Result<Payload> encode(const at::Tensor& tensor) const;
-  Result<at::Tensor> decode(const Payload& payload, const char* what) const;
+  // An input that is not what it must be is marked in the result.
+  Result<at::Tensor> decode(const Payload& payload, BadInput which, TaskResult& result) const;
   Result<void> run(const Task& task, TaskResult& result);
   Result<void> pipeline(const Task& task, Held& held, TaskResult& result, model::Gradients* retracted);
   Result<void> forward(const Task& task, Held& held, TaskResult& result);
@@ -100,71 +97,17 @@ struct TorchCompute::Implementation {
                                    std::size_t first_column) const;
 };
 
-// Numbers that are not finite must not travel: the sender reports them.
 Result<Payload> TorchCompute::Implementation::encode(const at::Tensor& tensor) const {
-  auto buffer = make_buffer(payload_bytes());
-  const auto count = static_cast<std::size_t>(tensor.numel());
-  const float infinity = std::numeric_limits<float>::infinity();
-  std::atomic<bool> finite = true;
-  const auto& k = model::kernels();
-  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
-    bool good;
-    if (options.wire == WireType::kBf16) {
-      auto* out = reinterpret_cast<model::Bf16*>(buffer->data());
-      if (tensor.scalar_type() == at::kFloat) {
-        k.bf16.from_float(static_cast<const float*>(tensor.data_ptr()), out, begin, end);
-      } else {
-        std::memcpy(out + begin, static_cast<const model::Bf16*>(tensor.data_ptr()) + begin, (end - begin) * 2);
-      }
-      good = k.bf16.all_below(out, infinity, begin, end);
-    } else {
-      auto* out = reinterpret_cast<float*>(buffer->data());
-      if (tensor.scalar_type() == at::kFloat) {
-        std::memcpy(out + begin, static_cast<const float*>(tensor.data_ptr()) + begin, (end - begin) * 4);
-      } else {
-        k.bf16.to_float(static_cast<const model::Bf16*>(tensor.data_ptr()), out, begin, end);
-      }
-      good = k.f32.all_below(out, infinity, begin, end);
-    }
-    if (!good) finite = false;
-  });
-  if (!finite) return Error{"an activation or gradient is not finite"};
-  return Payload(std::move(buffer));
+  return encode_tensor(tensor, options.wire);
 }
 
-Result<at::Tensor> TorchCompute::Implementation::decode(const Payload& payload, const char* what) const {
-  if (payload_size(payload) != payload_bytes()) {
-    return Error{std::string("the ") + what + " has " + std::to_string(payload_size(payload)) + " bytes instead of " +
-                 std::to_string(payload_bytes())};
-  }
-  const auto count = static_cast<std::size_t>(rows()) * options.config.hidden;
-  const auto& k = model::kernels();
-  const float infinity = std::numeric_limits<float>::infinity();
-  const auto* as_bf16 = reinterpret_cast<const model::Bf16*>(payload->data());
-  const auto* as_float = reinterpret_cast<const float*>(payload->data());
-  std::atomic<bool> finite = true;
-  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
-    const bool good = options.wire == WireType::kBf16 ? k.bf16.all_below(as_bf16, infinity, begin, end)
-                                                      : k.f32.all_below(as_float, infinity, begin, end);
-    if (!good) finite = false;
-  });
-  if (!finite) return Error{std::string("the ") + what + " is not finite"};
-  const auto type = model::scalar_type(options.precision);
-  const std::vector<std::int64_t> shape = {rows(), options.config.hidden};
-  if (at::elementSize(type) == wire_element()) {
-    // The tensor shares the payload's memory and keeps it alive; nothing writes to a stage's input.
-    return at::from_blob(
-        const_cast<std::byte*>(payload->data()), shape, [payload](void*) {}, at::TensorOptions(type));
-  }
-  auto tensor = at::empty(shape, type);
-  model::parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
-    if (options.wire == WireType::kBf16) {
-      k.bf16.to_float(as_bf16, static_cast<float*>(tensor.data_ptr()), begin, end);
-    } else {
-      k.bf16.from_float(as_float, static_cast<model::Bf16*>(tensor.data_ptr()), begin, end);
-    }
-  });
-  return tensor;
+Result<at::Tensor> TorchCompute::Implementation::decode(const Payload& payload, BadInput which,
+                                                        TaskResult& result) const {
+  auto tensor =
+      decode_tensor(payload, options.wire, rows(), options.config.hidden, model::scalar_type(options.precision));
+  if (tensor) return tensor;
+  result.bad_input = which;
+  return Error{std::string(which == BadInput::kInput ? "the activation " : "the gradient ") + tensor.error().message};
 }
 
 // [batch, sequence] out of windows of sequence + 1 tokens: inputs from column 0, targets from column 1.
@@ -180,7 +123,7 @@ std::vector<text::Token> TorchCompute::Implementation::columns(const std::vector
 }
 
 Result<void> TorchCompute::Implementation::forward(const Task& task, Held& held, TaskResult& result) {
-  auto x = decode(task.input, "activation");
+  auto x = decode(task.input, BadInput::kInput, result);
   if (!x) return x.error();
   KeptGraph graph{task.input, {}};
   const bool keep = options.kept_graphs > 0;
@@ -195,7 +138,7 @@ Result<void> TorchCompute::Implementation::forward(const Task& task, Held& held,
 
 Result<void> TorchCompute::Implementation::backward(const Task& task, Held& held, TaskResult& result,
                                                     model::Gradients& gradients) {
-  auto dy = decode(task.gradient, "gradient");
+  auto dy = decode(task.gradient, BadInput::kGradient, result);
   if (!dy) return dy.error();
   KeptGraph graph;
   const auto kept = held.graphs.find({task.iteration, task.microbatch});
@@ -203,7 +146,7 @@ Result<void> TorchCompute::Implementation::backward(const Task& task, Held& held
     graph = std::move(kept->second);
     held.graphs.erase(kept);
   } else {
-    auto x = decode(task.input, "activation");
+    auto x = decode(task.input, BadInput::kInput, result);
     if (!x) return x.error();
     held.blocks->forward(*x, &graph.saved);
   }
@@ -215,7 +158,7 @@ Result<void> TorchCompute::Implementation::backward(const Task& task, Held& held
 
 Result<void> TorchCompute::Implementation::head(const Task& task, Held& held, TaskResult& result,
                                                 model::Gradients& gradients) {
-  auto x = decode(task.input, "activation");
+  auto x = decode(task.input, BadInput::kInput, result);
   if (!x) return x.error();
   const auto targets = columns(options.tokens(task.iteration, task.microbatch), 0, 1);
   const double scale = 1.0 / (static_cast<double>(options.microbatches) * static_cast<double>(rows()));
@@ -249,7 +192,7 @@ Result<void> TorchCompute::Implementation::pipeline(const Task& task, Held& held
   } else if (task.kind == TaskKind::kBackward) {
     if (auto done = backward(task, held, result, gradients); !done) return done;
   } else {
-    auto dx = decode(task.gradient, "gradient");
+    auto dx = decode(task.gradient, BadInput::kGradient, result);
     if (!dx) return dx.error();
     const auto inputs = columns(options.tokens(task.iteration, task.microbatch), 0, 0);
     held.end->embed_backward(inputs.data(), *dx, gradients);
@@ -289,7 +232,7 @@ Result<void> TorchCompute::Implementation::evaluate(const Task& task, Held& held
   }
   at::Tensor x;
   if (task.part.value() > 0) {
-    auto input = decode(task.input, "activation");
+    auto input = decode(task.input, BadInput::kInput, result);
     if (!input) return input.error();
     x = std::move(*input);
   }
@@ -387,7 +330,7 @@ Result<void> TorchCompute::Implementation::run(const Task& task, TaskResult& res
 }
 
 std::uint64_t ComputeOptions::payload_bytes() const {
-  return std::uint64_t{batch} * sequence * config.hidden * (wire == WireType::kBf16 ? 2 : 4);
+  return encoded_bytes(wire, std::uint64_t{batch} * sequence * config.hidden);
 }
 
 Result<std::unique_ptr<TorchCompute>> TorchCompute::create(ComputeOptions options) {

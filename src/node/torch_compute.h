@@ -15,7 +15,8 @@
 
 namespace tributary::node {
 
-enum class WireType { kBf16, kFp32 };
+// kInt8: blocks of 64 values, each with its largest magnitude / 127 as scale.
+enum class WireType { kBf16, kFp32, kInt8 };
 
 struct ComputeOptions {
   model::Config config;

@@ -220,6 +220,8 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
     on_applied(id, *applied);
   } else if (auto* evaluated = std::get_if<swarm::Evaluated>(&effect)) {
     on_evaluated(id, *evaluated);
+  } else if (auto* distrusted = std::get_if<swarm::Distrusted>(&effect)) {
+    on_distrusted(id, *distrusted);
   }
 }
 

@@ -84,6 +84,7 @@ class World {
   std::function<void(NodeId, const swarm::Node&)> on_event = [](NodeId, const swarm::Node&) {};
   std::function<void(NodeId, const swarm::Applied&)> on_applied = [](NodeId, const swarm::Applied&) {};
   std::function<void(NodeId, const swarm::Evaluated&)> on_evaluated = [](NodeId, const swarm::Evaluated&) {};
+  std::function<void(NodeId, const swarm::Distrusted&)> on_distrusted = [](NodeId, const swarm::Distrusted&) {};
   std::function<void(NodeId, const swarm::Exit&)> on_exit = [](NodeId, const swarm::Exit&) {};
   // A process has ended, whatever the reason; `node` as it was.
   std::function<void(NodeId, const swarm::Node&)> on_end = [](NodeId, const swarm::Node&) {};

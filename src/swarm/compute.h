@@ -80,10 +80,14 @@ struct Task {
   StepParameters step;
 };
 
+// An input of a pipeline task that is not what the wire's type asks for (size, finite numbers): its sender's fault.
+enum class BadInput : std::uint8_t { kNone, kInput, kGradient };
+
 struct TaskResult {
   std::uint64_t id = 0;
   bool ok = true;  // false: `error` says why (a result that is not finite, a damaged checkpoint, a full disk)
   std::string error;
+  BadInput bad_input = BadInput::kNone;
   Payload output;
   double loss = 0;           // kHead: mean over the microbatch's tokens
   std::uint64_t tokens = 0;  // kHead

@@ -75,6 +75,13 @@ struct Evaluated {
   double loss = 0;
 };
 
-using Effect = std::variant<Send, RunTask, StoreLog, Exit, Applied, Evaluated>;
+// A peer sent what no honest node sends: a tensor of a wrong size, or with numbers that are not finite. The host names
+// it, and ends the connection.
+struct Distrusted {
+  NodeId peer;
+  std::string why;
+};
+
+using Effect = std::variant<Send, RunTask, StoreLog, Exit, Applied, Evaluated, Distrusted>;
 
 }  // namespace tributary::swarm

@@ -262,6 +262,10 @@ void Node::tick() {
     }
     if (latest_.epoch == context_.ledger.epoch && latest_.iteration > context_.ledger.iteration) pursue_commit();
   }
+  if (context_.now >= save_again_at_) {
+    save_again_at_ = kNever;
+    save_if_due();
+  }
   if (phase_ == Phase::kOutside && context_.now >= hello_at_) say_hello();
   if (phase_ != Phase::kOutside && context_.now >= report_at_ + context_.options.pace.report) report_due_ = true;
 }
@@ -273,6 +277,8 @@ void Node::say_hello() {
   hello.slots = context_.options.slots;
   hello.data_node = context_.options.data_node;
   hello.configuration_hash = context_.options.run.hash;
+  hello.tokenizer_hash = context_.options.run.tokenizer_hash;
+  hello.corpus_hash = context_.options.run.corpus_hash;
   hello.stage = context_.options.data_node ? StageId(0) : context_.options.stage;
   hello.any_stage = context_.options.any_stage;
   hello.shared_disk = context_.options.shared_disk;
@@ -345,7 +351,7 @@ Time Node::next_wake() const {
   if (phase_ == Phase::kOutside) return std::min(wake, hello_at_);
   wake = std::min({wake, evaluation_.next_wake(), pipeline_.next_wake(), reduction_.next_wake(),
                    report_at_ + context_.options.pace.report});
-  if (fetch_at_ != kNever) wake = std::min(wake, fetch_at_);
+  wake = std::min({wake, fetch_at_, save_again_at_});
   // Never a spin, whatever a part believes to be due.
   return std::max(wake, context_.now + milliseconds(1));
 }

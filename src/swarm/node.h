@@ -113,6 +113,7 @@ class Node {
   bool applying_ = false;
   bool leaving_ = false;
   Time fetch_at_ = kNever;
+  Time save_again_at_ = kNever;
   std::uint32_t fetch_tries_ = 0;
   std::optional<Time> sourceless_since_;
   std::uint64_t weights_hash_ = 0;

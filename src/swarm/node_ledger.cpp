@@ -226,7 +226,11 @@ void Node::save_if_due() {
   task.stage = stage_;
   task.iteration = context_.ledger.iteration;
   context_.run(task, [this, iteration = context_.ledger.iteration](const TaskResult& result) {
-    if (!result.ok) return;
+    if (!result.ok) {
+      // The next one is due before long; but after the last iteration nobody may end without it.
+      if (run_over()) save_again_at_ = context_.now + context_.options.pace.retry_floor;
+      return;
+    }
     saved_ = iteration;
     inventory_.insert({stage_, iteration});
     while (inventory_.size() > kMostSaved) inventory_.erase(inventory_.begin());
@@ -245,7 +249,7 @@ void Node::rejoin() {
   sync_.reset();
   holding_ = applying_ = false;
   early_.clear();
-  fetch_at_ = kNever;
+  fetch_at_ = save_again_at_ = kNever;
   phase_ = Phase::kOutside;
   hello_at_ = context_.now;
 }

@@ -32,7 +32,9 @@ struct RunOptions {
   double most_excluded = 0.25;             // of an iteration's microbatches; more stops the run
   std::string router = "earliest-finish";  // or a flow::Router's name: how microbatches get their paths
   StepOptions step;
-  std::uint64_t hash = 0;  // of configuration, tokenizer and corpus
+  std::uint64_t hash = 0;            // of the configuration
+  std::uint64_t tokenizer_hash = 0;  // what the run is trained on must be the same everywhere too
+  std::uint64_t corpus_hash = 0;     // 0: this node holds no text
 };
 
 // Pace of detection and repair: floors and multiples of what is measured, never deadlines by themselves.

@@ -325,6 +325,7 @@ void Pipeline::finished(Key key, const TaskResult& result, bool backward) {
   const auto at = works_.find(key);
   if (at == works_.end()) return pump();
   auto& work = at->second;
+  if (!result.ok && ask_another(work, result, backward)) return advance(work);
   if (!result.ok) {
     bad_.insert(work.microbatch);
     release_slot(work);
@@ -347,6 +348,31 @@ void Pipeline::finished(Key key, const TaskResult& result, bool backward) {
   }
   if (backward || head) settle(work);
   advance(work);
+}
+
+// What came from a neighbour is no tensor that an honest node sends. False: nobody else has it, or the fault is none of
+// a neighbour's; then the microbatch is bad.
+bool Pipeline::ask_another(Work& work, const TaskResult& result, bool backward) {
+  if (result.bad_input == BadInput::kNone) return false;
+  const bool upstream = result.bad_input == BadInput::kInput;
+  const auto part = upstream ? before(work.part) : after(work.part);
+  const auto sender = work.hops[part.value()];
+  context_.effects->emplace_back(Distrusted{sender, result.error});
+  work.avoid.insert(sender);
+  if (context_.replacement(part, work.microbatch, work.avoid) == wire::kNobody) return false;
+  if (upstream) {
+    work.act_in = nullptr;
+    work.prev_asked = false;
+    work.grad_waiters.erase(sender);
+    work.grad_sent.erase(sender);
+  } else {
+    work.grad_in = nullptr;
+    work.next_engaged = false;
+    work.act_waiters.erase(sender);
+    work.act_sent.erase(sender);
+  }
+  (backward ? work.backward_queued : work.forward_queued) = false;
+  return true;
 }
 
 // The contribution exists: fold it if it is this node's to fold. From here on it is the protocol's fact.

@@ -95,6 +95,7 @@ class Pipeline {
   void start_forward(Work& work);
   void start_backward(Work& work);
   void finished(Key key, const TaskResult& result, bool backward);
+  bool ask_another(Work& work, const TaskResult& result, bool backward);
   void settle(Work& work);
   void release_slot(Work& work);
   void launch();

@@ -32,10 +32,9 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
   if (hello.incarnation > peer.incarnation) peer = {};
   peer.incarnation = hello.incarnation;
   if (peer.dead) return tell_expired(from, peer);
-  if (hello.configuration_hash != context_.options.run.hash) {
+  if (auto difference = difference_from_run(from, hello); !difference.empty()) {
     peer.dead = true;
-    peer.refusal =
-        "the configuration, tokenizer or corpus differs from the run's: take them from `tributary run invite`";
+    peer.refusal = std::move(difference);
     return tell_expired(from, peer);
   }
   peer.hello = hello;
@@ -45,6 +44,22 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
   deliver(from, wire::LedgerUpdate{raft_.term(), raft_.ledger()});
   peer.ledger_sent = raft_.ledger().index;
   peer.ledger_sent_at = context_.now;
+}
+
+std::string Sequencer::difference_from_run(NodeId from, const wire::Hello& hello) const {
+  const auto& run = context_.options.run;
+  if (hello.configuration_hash != run.hash)
+    return "the configuration differs from the run's: take it from `tributary run invite`";
+  if (hello.tokenizer_hash != run.tokenizer_hash)
+    return "the tokenizer differs from the run's (data.tokenizer): take it from `tributary run invite`";
+  if (hello.corpus_hash == 0) return {};
+  auto corpus = run.corpus_hash;
+  for (const auto& [node, peer] : peers_)
+    if (corpus == 0 && node != from && !peer.dead && peer.hello) corpus = peer.hello->corpus_hash;
+  if (corpus != 0 && hello.corpus_hash != corpus)
+    return "the corpus differs from the run's (data.corpus): copy the very files, in the same order, or data.held_out "
+           "cuts them otherwise";
+  return {};
 }
 
 void Sequencer::tell_expired(NodeId node, const Peer& peer) {

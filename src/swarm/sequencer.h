@@ -77,6 +77,8 @@ class Sequencer {
   const wire::Report* settled_report(const wire::Member& member) const;
   std::vector<const wire::Member*> members(StageId stage, bool listeners) const;
   void spread_ledger();
+  // What of a node's own differs from the run's; empty: nothing that is known here.
+  std::string difference_from_run(NodeId from, const wire::Hello& hello) const;
   void tell_expired(NodeId node, const Peer& peer);
 
   bool try_start();

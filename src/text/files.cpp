@@ -15,7 +15,7 @@ namespace {
 Error system_error(const std::string& what, const std::filesystem::path& path) {
   const int code = errno;
   std::string remedy;
-  if (code == ENOSPC) remedy = "; free some disk space and run again";
+  if (code == ENOSPC) remedy = "; free some disk space";
   if (code == EACCES) remedy = "; check the file's permissions";
   return Error{what + " " + path.string() + ": " + std::strerror(code) + remedy};
 }

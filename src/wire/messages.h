@@ -184,6 +184,8 @@ struct Hello {
   bool any_stage = true;                // false: can hold only `stage`
   std::vector<SavedState> checkpoints;  // on its disk
   bool shared_disk = false;             // it sees every stage's checkpoints, as others that say so do
+  std::uint64_t tokenizer_hash = 0;
+  std::uint64_t corpus_hash = 0;  // 0: the node holds no text
 };
 // From a voter that is not the leader, or from a leader that cannot take the node.
 struct HelloReply {

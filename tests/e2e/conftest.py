@@ -68,9 +68,9 @@ def alive(pid):
 class Swarm:
     """One `tributary train` and its nodes."""
 
-    def __init__(self, path, config, runs, overrides, environment):
+    def __init__(self, path, config, runs, overrides, environment, arguments):
         self.runs, self.config, self.path = runs, config, path
-        words = [str(path), "train", str(config), "--runs", str(runs)]
+        words = [str(path), "train", str(config), "--runs", str(runs), *map(str, arguments)]
         for override in overrides:
             words += ["--set", override]
         name = next((o.removeprefix("name=") for o in overrides if o.startswith("name=")), "swarm")
@@ -187,12 +187,12 @@ def swarm_config(tmp_path_factory, corpus):
 
 @pytest.fixture
 def swarm(tmp_path, tributary, swarm_config):
-    """Starts swarms: swarm("key=value", ..., runs=FOLDER, environment={...})."""
+    """Starts swarms: swarm("key=value", ..., runs=FOLDER, environment={...}, arguments=["--flag"])."""
     started = []
 
-    def start(*overrides, runs=None, config=None, environment=None):
+    def start(*overrides, runs=None, config=None, environment=None, arguments=()):
         started.append(Swarm(tributary.path, config or swarm_config, runs or tmp_path / "runs", overrides,
-                             environment or {}))
+                             environment or {}, arguments))
         return started[-1]
 
     yield start
@@ -202,16 +202,18 @@ def swarm(tmp_path, tributary, swarm_config):
 
 @pytest.fixture(scope="session")
 def expected_sha256(tmp_path_factory, tributary, swarm_config):
-    """What the weights must be, whatever happens: those of a single process, by number of iterations."""
+    """What the weights must be, whatever happens: those of a single process, by number of iterations and overrides."""
     known = {}
 
-    def sha256(iterations):
-        if iterations not in known:
+    def sha256(iterations, *overrides):
+        key = (iterations, *overrides)
+        if key not in known:
+            words = [word for override in overrides for word in ("--set", override)]
             done = tributary("train", swarm_config, "--single", "--runs", tmp_path_factory.mktemp("single"), "--set",
-                             f"training.iterations={iterations}")
+                             f"training.iterations={iterations}", *words)
             assert done.returncode == 0, done.stderr
             lines = [line for line in done.stdout.splitlines() if line.startswith("weights SHA-256 ")]
-            known[iterations] = lines[0].rpartition(" ")[2]
-        return known[iterations]
+            known[key] = lines[0].rpartition(" ")[2]
+        return known[key]
 
     return sha256

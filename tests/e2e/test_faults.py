@@ -1,6 +1,13 @@
 """What users, disks and strangers can get wrong: a clear word, and no harm to those who do it right."""
 
+import contextlib
+import os
 import socket
+import subprocess
+
+import pytest
+
+from conftest import alive, wait_for
 
 ITERATIONS = 30
 
@@ -102,4 +109,63 @@ def test_a_second_supervisor_does_not_touch_a_running_swarm(swarm, tributary, sw
     one.reach(2)
     done = tributary("train", swarm_config, "--runs", one.runs)
     assert done.returncode == 1 and "another process" in done.stderr
+    unharmed(one, expected_sha256)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a few MiB; fill() takes all that is left of it, free() gives it back."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    at = tmp_path / "small"
+    at.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(at)], capture_output=True).returncode:
+        pytest.skip("this machine does not allow a mount")
+
+    class Disk:
+        path = at
+
+        def fill(self):
+            with open(at / "filler", "wb", buffering=0) as filler:
+                with contextlib.suppress(OSError):
+                    while filler.write(bytes(4096)):
+                        pass
+
+        def free(self):
+            (at / "filler").unlink()
+
+    yield Disk()
+    subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+def test_a_full_disk_stops_nothing_for_good(swarm, small_disk, expected_sha256):
+    """Neither the voter's log nor a checkpoint can be written for a while: the run waits, says why, and goes on."""
+    one = swarm("training.iterations=60", runs=small_disk.path / "runs")
+    try:
+        one.reach(12)
+        pids = {node["pid"] for node in one.statuses().values()}
+        small_disk.fill()
+        wait_for(lambda: "No space left on device" in one.output(), 30, "word of the full disk")
+        stopped_at = one.iteration
+        told = next(line for line in one.lines if "No space left on device" in line)
+        assert "free some disk space" in told and str(one.run) in told, told
+        assert alive(one.process.pid) and all(alive(pid) for pid in pids)
+    finally:
+        small_disk.free()
+    one.reach(stopped_at + 5)
+    assert one.finish() == 0, one.output()
+    # The same processes all along, and nothing computed again.
+    assert one.events("death") == []
+    assert one.sha256() == expected_sha256(60)
+
+
+def test_a_data_node_with_another_text_is_turned_away_by_name(swarm, tributary, tmp_path, expected_sha256):
+    one = swarm()
+    one.reach(3)
+    text = tmp_path / "other.txt"
+    text.write_text("another text than the one that the run is trained on.\n" * 3000)
+    words = ["node", "--config", one.run / "config.toml", "--runs", tmp_path / "elsewhere", "--id", 50, "--data-node",
+             "--join", one.node(0)["address"], "--secret", one.run / "secret", "--set", f"data.corpus=['{text}']"]
+    done = tributary(*words, timeout=40)
+    assert done.returncode == 1 and "the corpus differs" in done.stderr, done.stderr
     unharmed(one, expected_sha256)

@@ -127,6 +127,27 @@ TEST(Shaping, AnUploadCapHoldsOverAllPeers) {
   EXPECT_LT(time_one(b, a, {{}, pattern_payload(1'000'000, 1)}), 150);
 }
 
+TEST(Shaping, ADownloadCapHoldsOverAllPeersAndLetsSmallMessagesThrough) {
+  const auto secret = RunSecret::generate();
+  auto options = options_for(1, secret);
+  options.download_bytes_per_s = 5e6;
+  Node a(options), b(options_for(2, secret)), c(options_for(3, secret)), d(options_for(4, secret));
+  for (auto* node : {&b, &c, &d}) {
+    node->knows(a);
+    time_one(*node, a, text_message("connect"));
+  }
+  const auto start = Clock::now();
+  ASSERT_TRUE(b->send(a.id, {{}, pattern_payload(1'000'000, 1)}));
+  ASSERT_TRUE(c->send(a.id, {{}, pattern_payload(1'000'000, 1)}));
+  // Another peer's word does not wait until all that has been read.
+  EXPECT_LT(time_one(d, a, text_message("a word")), 150);
+  ASSERT_TRUE(a.wait_for_messages(6));
+  EXPECT_GE(ms(a.received.back().at - start), 290);  // 2 MB at 5 MB/s, less the lateness that may be caught up
+  EXPECT_LT(ms(a.received.back().at - start), 1000);
+  // The other way is not capped.
+  EXPECT_LT(time_one(a, b, {{}, pattern_payload(1'000'000, 1)}), 150);
+}
+
 TEST(Shaping, TheEndOfAConnectionIsDelayedLikeItsData) {
   const auto secret = RunSecret::generate();
   const LinkShape shape{.latency = milliseconds(150)};

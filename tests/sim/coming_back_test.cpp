@@ -159,17 +159,28 @@ TEST(Join, DeathOfADonorIsSurvived) {
   scenario.expect_finish();
 }
 
-TEST(Join, WithAnotherConfigurationIsRefusedWithTheReason) {
-  Scenario scenario;
-  scenario.start_all();
-  ASSERT_TRUE(scenario.reach_iteration(1));
-  const NodeId stranger(scenario.size());
-  auto spec = scenario.spec(stranger, 1);
-  spec.options.run.hash = 77;
-  scenario.world().start(spec);
-  ASSERT_TRUE(scenario.reach([&] { return !scenario.exit_of(stranger).empty(); }));
-  EXPECT_NE(scenario.exit_of(stranger).find("refused: the configuration"), std::string::npos);
-  scenario.expect_finish();
+TEST(Join, WithAnotherConfigurationTokenizerOrCorpusIsRefusedByName) {
+  using Field = std::uint64_t swarm::RunOptions::*;
+  for (const auto& [field, name] : {std::pair<Field, const char*>{&swarm::RunOptions::hash, "the configuration"},
+                                    {&swarm::RunOptions::tokenizer_hash, "the tokenizer"},
+                                    {&swarm::RunOptions::corpus_hash, "the corpus"}}) {
+    // A relay that leads knows the corpus from the data nodes.
+    Scenario scenario({.iterations = 12, .voters = {3}});
+    for (std::uint32_t i = 0; i < scenario.size(); ++i) {
+      auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
+      if (i == 0) spec.options.run.corpus_hash = 5;
+      scenario.world().start(spec);
+    }
+    ASSERT_TRUE(scenario.reach_iteration(1));
+    const NodeId stranger(scenario.size());
+    auto spec = scenario.spec(stranger, 1);
+    spec.options.run.*field = 77;
+    scenario.world().start(spec);
+    ASSERT_TRUE(scenario.reach([&] { return !scenario.exit_of(stranger).empty(); })) << name;
+    EXPECT_NE(scenario.exit_of(stranger).find(std::string("refused: ") + name), std::string::npos)
+        << scenario.exit_of(stranger);
+    scenario.expect_finish();
+  }
 }
 
 TEST(Leave, PolitelyCostsNoRepairAndNoReplay) {

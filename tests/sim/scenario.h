@@ -28,6 +28,9 @@ struct ScenarioOptions {
   bool shared_disk = true;
   double most_excluded = 0.5;
   std::function<bool(Iteration, MicrobatchId, PartId, bool backward)> not_finite = {};
+  // Of a node in the swarm, not of the undisturbed run.
+  std::function<std::unique_ptr<swarm::Compute>(NodeId, std::unique_ptr<swarm::Compute>)> wrap_compute =
+      [](NodeId, std::unique_ptr<swarm::Compute> compute) { return compute; };
 };
 
 class Scenario {
@@ -57,8 +60,8 @@ class Scenario {
       if (task.kind == swarm::TaskKind::kBackward) return milliseconds(40);
       return milliseconds(task.kind == swarm::TaskKind::kForward ? 20 : 1);
     };
-    w.make_compute = [symbolic](NodeId, std::shared_ptr<Disk> disk) {
-      return std::make_unique<SymbolicCompute>(symbolic, std::move(disk));
+    w.make_compute = [symbolic, wrap = options_.wrap_compute](NodeId node, std::shared_ptr<Disk> disk) {
+      return wrap(node, std::make_unique<SymbolicCompute>(symbolic, std::move(disk)));
     };
     world_ = std::make_unique<World>(std::move(w));
 

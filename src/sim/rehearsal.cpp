@@ -330,7 +330,7 @@ double Rehearsal::redone_share() const {
 }
 
 Result<Rehearsal> rehearse(const Scenario& scenario, const RehearsalOptions& options) {
-  if (scenario.router != "earliest-finish") {
+  if (scenario.router != "earliest-finish" && scenario.router != "planned") {
     auto router = flow::make_router(scenario.router);
     if (!router) return Error{"router: " + router.error().message + ", or \"earliest-finish\""};
   }

@@ -57,7 +57,7 @@ struct Scenario {
   double backward_ratio = 2;              // backward over forward
   std::uint32_t microbatches_per_data_node = 3;
   std::uint64_t iterations = 11;
-  std::string router = "earliest-finish";
+  std::string router = "planned";
   double lower_bound_s = 0;  // of a crash-free iteration; 0: not known
   ScenarioChurn churn;
 

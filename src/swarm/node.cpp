@@ -307,11 +307,11 @@ wire::Report Node::make_report() const {
   };
   report.forward_us = in_us(context_.forward_time(stage_));
   if (stage_ != StageId(0)) report.backward_us = in_us(context_.mean_of(TaskKind::kBackward));
-  // To those that work can go to next, and to the own stage's others, for its reduction.
+  // To those before and after it on a path, and to its own stage's others, for its reduction.
+  const int around = context_.stages() + 1;
   for (const auto& member : context_.ledger.plan.members) {
-    const bool next =
-        member.stage.value() == stage_.value() + 1 || (member.stage == StageId(0) && stage_ != StageId(0));
-    if ((!next && member.stage != stage_) || member.node == context_.options.self) continue;
+    const int away = (member.stage.value() - stage_.value() + around) % around;
+    if ((away > 1 && away < around - 1) || member.node == context_.options.self) continue;
     const auto round_trip = in_us(context_.detector.link_delay(member.node));
     const auto speed = context_.detector.kilobytes_per_s(member.node);
     if (round_trip > 0 || speed > 0) report.links.push_back({member.node, round_trip, speed});

@@ -21,16 +21,16 @@ struct RunOptions {
   std::uint64_t block = 4096;              // elements over which norms are summed; ranges are not cut inside one
   std::uint32_t microbatches = 8;          // M: per iteration
   std::uint64_t iterations = 100;
-  std::uint64_t checkpoint_every = 0;      // iterations; 0: only at the end
-  std::vector<NodeId> voters;              // 1, 3 or 5
-  std::uint16_t replicas_at_start = 1;     // of each stage, before the first iteration begins ...
-  Duration wait_at_start = seconds(2);     // ... or this long after every stage has one
-  std::uint64_t payload_bytes = 0;         // of an activation on the wire; for predictions
-  double state_scale = 1;                  // elements on the wire for each of the vector; not 1 in rehearsals only
-  std::uint64_t evaluate_every = 0;        // iterations between held-out losses; 0: none during the run
-  std::uint32_t evaluate_batches = 0;      // of held-out text, each as large as a microbatch; at most 256
-  double most_excluded = 0.25;             // of an iteration's microbatches; more stops the run
-  std::string router = "earliest-finish";  // or a flow::Router's name: how microbatches get their paths
+  std::uint64_t checkpoint_every = 0;   // iterations; 0: only at the end
+  std::vector<NodeId> voters;           // 1, 3 or 5
+  std::uint16_t replicas_at_start = 1;  // of each stage, before the first iteration begins ...
+  Duration wait_at_start = seconds(2);  // ... or this long after every stage has one
+  std::uint64_t payload_bytes = 0;      // of an activation on the wire; for predictions
+  double state_scale = 1;               // elements on the wire for each of the vector; not 1 in rehearsals only
+  std::uint64_t evaluate_every = 0;     // iterations between held-out losses; 0: none during the run
+  std::uint32_t evaluate_batches = 0;   // of held-out text, each as large as a microbatch; at most 256
+  double most_excluded = 0.25;          // of an iteration's microbatches; more stops the run
+  std::string router = "planned";       // earliest-finish, or a flow::Router's name: how microbatches get their paths
   StepOptions step;
   std::uint64_t hash = 0;            // of the configuration
   std::uint64_t tokenizer_hash = 0;  // what the run is trained on must be the same everywhere too

@@ -7,6 +7,8 @@ namespace tributary::swarm {
 namespace {
 
 PartId before(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() - 1)); }
+constexpr double kUnknownRate = 1e6;  // bytes/s, of links in general
+
 PartId after(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() + 1)); }
 
 }  // namespace
@@ -94,8 +96,10 @@ NodeId Pipeline::resolve(Work& work, PartId part) {
 
 Duration Pipeline::patience(int tries) const {
   const auto& pace = context_.options.pace;
-  const auto base =
-      usual_wait_s_ == 0 ? pace.retry_first : std::max(pace.retry_floor, seconds(pace.retry_factor * usual_wait_s_));
+  // Payloads that are asked for too early travel twice, so that all others wait.
+  const double unmeasured = static_cast<double>(context_.options.run.payload_bytes) / kUnknownRate;
+  const auto base = usual_wait_s_ == 0 ? pace.retry_first + seconds(pace.retry_factor * unmeasured)
+                                       : std::max(pace.retry_floor, seconds(pace.retry_factor * usual_wait_s_));
   return base * (1 << std::min(tries, 4));
 }
 
@@ -154,7 +158,7 @@ void Pipeline::receive(NodeId from, const wire::Backward& message, Payload paylo
     work.grad_in = std::move(payload);
     if (work.next_engaged && work.next_tries == 0) {
       const double waited = to_seconds(context_.now - work.next_at);
-      usual_wait_s_ = usual_wait_s_ == 0 ? waited : usual_wait_s_ + 0.2 * (waited - usual_wait_s_);
+      usual_wait_s_ = waited > usual_wait_s_ ? waited : usual_wait_s_ + 0.1 * (waited - usual_wait_s_);
     }
   } else {
     ++context_.counters.duplicates;

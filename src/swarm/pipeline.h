@@ -113,7 +113,7 @@ class Pipeline {
   int slots_used_ = 0;
   std::vector<MicrobatchId> to_launch_;  // reversed: the next one is last
   int launched_open_ = 0;
-  double usual_wait_s_ = 0;  // from handing on an activation to its gradient; 0: not measured
+  double usual_wait_s_ = 0;  // from handing on an activation to its gradient, at most of late; 0: not measured
 };
 
 }  // namespace tributary::swarm

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "flow/router.h"
+#include "swarm/predicted_paths.h"
 
 namespace tributary::swarm {
 namespace {
@@ -40,24 +41,27 @@ Duration one_way(const Candidate& from, NodeId to) {
   return at == from.round_trip.end() ? milliseconds(1) : at->second / 2;
 }
 
-using Stages = std::vector<std::vector<const Candidate*>>;
+using Stages = PlanStages;
 
-// A relay's work so far is the time until it is free for one more forward and backward.
-std::vector<NodeId> earliest_finish(const Stages& stages, const Candidate& data_node,
+// A relay's work so far is the time until it is free for one more forward and backward; where it has few slots, each is
+// taken for as long as a microbatch is further down (`held`, by stage).
+std::vector<NodeId> earliest_finish(const Stages& stages, const Candidate& data_node, const std::vector<Duration>& held,
                                     std::map<NodeId, Duration>& busy) {
   std::vector<NodeId> path = {data_node.member.node};
   const Candidate* at = &data_node;
   for (std::size_t s = 1; s < stages.size(); ++s) {
     const Candidate* best = nullptr;
-    Duration best_finish{};
+    Duration best_finish{}, best_takes{};
     for (const auto* relay : stages[s]) {
-      const auto finish = busy[relay->member.node] + 3 * compute_time(*relay) + 2 * one_way(*at, relay->member.node);
+      const auto takes = std::max(3 * compute_time(*relay), held[s] / std::max<int>(1, relay->member.slots));
+      const auto finish = busy[relay->member.node] + takes + 2 * one_way(*at, relay->member.node);
       if (!best || finish < best_finish) {
         best = relay;
         best_finish = finish;
+        best_takes = takes;
       }
     }
-    busy[best->member.node] += 3 * compute_time(*best);
+    busy[best->member.node] += best_takes;
     path.push_back(best->member.node);
     at = best;
   }
@@ -65,9 +69,43 @@ std::vector<NodeId> earliest_finish(const Stages& stages, const Candidate& data_
   return path;
 }
 
+// How long a microbatch is at a stage, from its forward pass to the end of its backward pass, by stage.
+std::vector<Duration> times_held(const RunOptions& run, const Stages& stages) {
+  std::vector<Duration> held(stages.size());
+  Duration below{};
+  for (std::size_t s = stages.size(); s-- > 1;) {
+    Duration compute{}, wire{};
+    int links = 0;
+    for (const auto* relay : stages[s]) {
+      compute += 3 * compute_time(*relay);
+      for (const auto& [to, round_trip] : relay->round_trip) {
+        const auto rate = relay->bytes_per_s.find(to);
+        wire += round_trip;
+        if (rate != relay->bytes_per_s.end())
+          wire += seconds(2 * static_cast<double>(run.payload_bytes) / rate->second);
+        ++links;
+      }
+    }
+    below += compute / static_cast<int>(stages[s].size());
+    held[s] = below;
+    if (links > 0) below += wire / links;
+  }
+  return held;
+}
+
+bool usable(const Stages& stages, const std::vector<NodeId>& path) {
+  if (path.size() != stages.size() + 1) return false;
+  for (std::size_t p = 0; p < path.size(); ++p) {
+    const auto& stage = stages[p % stages.size()];
+    if (std::none_of(stage.begin(), stage.end(), [&](const auto* c) { return c->member.node == path[p]; }))
+      return false;
+  }
+  return true;
+}
+
 // The flows of run.router, by data node; none if it is not a flow::Router or cannot serve this network.
 std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, const Stages& stages) {
-  if (run.router == "earliest-finish") return {};
+  if (run.router == "earliest-finish" || run.router == "planned") return {};
   const auto router = flow::make_router(run.router);
   if (!router) return {};
   flow::Network network;
@@ -103,7 +141,8 @@ std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, 
 
 }  // namespace
 
-wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given) {
+wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given,
+                     const std::vector<std::vector<NodeId>>& previous, std::uint64_t seed) {
   const auto candidates = with_estimates(given);
   wire::Plan plan;
   Stages stages(run.stages + 1);
@@ -129,14 +168,31 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given)
   for (const auto& members : stages) weigh_shares(members, plan);
 
   auto flows = route(run, stages);
-  std::map<NodeId, Duration> busy;
+  const auto greedy = [&](const std::vector<Duration>& held) {
+    Paths paths;
+    std::map<NodeId, Duration> busy;
+    for (std::uint32_t m = 0; m < run.microbatches; ++m)
+      paths.push_back(earliest_finish(stages, *stages[0][m % stages[0].size()], held, busy));
+    return paths;
+  };
+  plan.paths = greedy(std::vector<Duration>(stages.size()));
   std::map<NodeId, std::size_t> turn;
   for (std::uint32_t m = 0; m < run.microbatches; ++m) {
-    const auto& data_node = *stages[0][m % stages[0].size()];
-    const auto& own = flows[data_node.member.node];
-    plan.paths.push_back(own.empty() ? earliest_finish(stages, data_node, busy)
-                                     : own[turn[data_node.member.node]++ % own.size()]);
+    const auto data_node = plan.paths[m].front();
+    if (const auto& own = flows[data_node]; !own.empty()) plan.paths[m] = own[turn[data_node]++ % own.size()];
   }
+  if (run.router != "planned") return plan;
+  // The last plan's paths where their nodes are still there, so that the search goes on from iteration to iteration.
+  auto former = greedy(times_held(run, stages));
+  std::vector<Paths> starts = {former, plan.paths};
+  bool whole = previous.size() == run.microbatches;
+  for (std::size_t m = 0; m < std::min<std::size_t>(previous.size(), run.microbatches); ++m) {
+    const bool fits = usable(stages, previous[m]) && previous[m].front() == former[m].front();
+    if (fits) former[m] = previous[m];
+    whole = whole && fits;
+  }
+  starts.push_back(former);
+  plan.paths = predicted_paths(run, stages, plan.in_flight, std::move(starts), whole ? &previous : nullptr, seed);
   return plan;
 }
 

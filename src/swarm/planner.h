@@ -17,12 +17,14 @@ struct Candidate {
   std::map<NodeId, double> bytes_per_s;   // likewise
 };
 
-// Paths for all microbatches over the members that are no listeners, by measured compute times and link delays, as
-// run.router says: "earliest-finish" sends each where it is expected to finish first; a flow::Router finds flows within
-// the relays' slots at the least sum of link costs d(i,j) = (c_i + c_j)/2 + round trip (gwtf.md), which the
-// microbatches take in turn. What a router does not serve (`optimal` with several data nodes) falls back to the former.
-// Requires a usable member in every stage. Members come back ordered by node.
-wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates);
+// Paths for all microbatches over the members that are no listeners, by measured compute times and links, as run.router
+// says: "planned" by the predicted time of the iteration, going on from the `previous` paths (predicted_paths.h);
+// "earliest-finish" sends each where it is expected to finish first; a flow::Router finds flows within the relays'
+// slots at the least sum of link costs d(i,j) = (c_i + c_j)/2 + round trip (gwtf.md), which the microbatches take in
+// turn. What a router does not serve falls back to earliest-finish. Requires a usable member in every stage. Members
+// come back ordered by node.
+wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates,
+                     const std::vector<std::vector<NodeId>>& previous = {}, std::uint64_t seed = 0);
 
 // The stage where one more relay helps most: one that the next death would empty, or else the one whose members do the
 // fewest microbatches per second.

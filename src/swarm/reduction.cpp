@@ -296,9 +296,7 @@ void Reduction::tick() {
   advance();
 }
 
-Time Reduction::next_wake() const {
-  return orders_.sealed && !complete_ && !fetching_ ? retry_at() : kNever;
-}
+Time Reduction::next_wake() const { return orders_.sealed && !complete_ && !fetching_ ? retry_at() : kNever; }
 
 void Reduction::keep(Iteration iteration, const wire::Plan& next) {
   // Who was admitted late may be in none of the orders that this node knew.

@@ -347,7 +347,7 @@ wire::Plan Sequencer::next_plan() const {
     if (member && member->incarnation == peer.incarnation) continue;
     candidates.push_back(candidate(node, peer, place_for(*peer.hello, candidates), true));
   }
-  return make_plan(context_.options.run, candidates);
+  return make_plan(context_.options.run, candidates, ledger.plan.paths, ledger.iteration.value());
 }
 
 }  // namespace tributary::swarm

@@ -80,7 +80,8 @@ TEST(Death, OfDataNodeIsTakenOverByAnother) {
 TEST(Death, OfTwoNeighboursAtOnceIsReplayedInDepth) {
   Scenario scenario({.stages = 3, .microbatches = 8});
   scenario.start_all();
-  const auto one = scenario.relay(1, 0), other = scenario.relay(2, 0);
+  const auto one = scenario.relay(1, 0);
+  auto other = wire::kNobody;  // that did the same microbatch
   int backward = 0;
   scenario.at_message<wire::Backward>(
       one,
@@ -88,7 +89,10 @@ TEST(Death, OfTwoNeighboursAtOnceIsReplayedInDepth) {
         scenario.world().crash(one);
         scenario.world().crash(other);
       },
-      [&](const wire::Backward& m) { return m.stamp.iteration == Iteration(2) && ++backward == 3; });
+      [&](const wire::Backward& m) {
+        other = m.hops[2];
+        return m.stamp.iteration == Iteration(2) && ++backward == 3;
+      });
   scenario.expect_finish();
   EXPECT_TRUE(scenario.triggered());
   EXPECT_GT(scenario.counters().deep_replays, 0u);

@@ -126,34 +126,9 @@ int run_command_line(int argc, char** argv) {
   flow_command->require_subcommand(1);
   add_flow_commands(*flow_command, code);
 
-  SimChaosArguments chaos_arguments;
   auto* sim_command = app.add_subcommand("sim", "The protocol in a simulated world");
   sim_command->require_subcommand(1);
   add_sim_commands(*sim_command, code);
-  auto* chaos_command = sim_command->add_subcommand("chaos", "A swarm under churn, drawn from a seed and checked");
-  chaos_command->add_option("--seed", chaos_arguments.seed, "the first seed; the same seed gives the same events")
-      ->capture_default_str();
-  chaos_command->add_option("--seeds", chaos_arguments.seeds, "how many seeds")->capture_default_str();
-  chaos_command->add_flag("--log", chaos_arguments.log, "print what happens to machines, and every commit");
-  chaos_command->add_flag("--json", chaos_arguments.json, "print the findings and counters as JSON");
-  chaos_command->footer("Example: tributary sim chaos --seed 1 --seeds 200");
-  chaos_command->callback([&] { code = sim_chaos(chaos_arguments); });
-
-  SimRunArguments sim_run_arguments;
-  auto* sim_run_command = sim_command->add_subcommand("run", "Rehearse a swarm: how long its iterations take, and why");
-  sim_run_command->add_option("scenario", sim_run_arguments.scenario, "scenario (TOML) or world file (.json)")
-      ->required();
-  sim_run_command->add_option("--seed", sim_run_arguments.seed, "the same seed gives the same events")
-      ->capture_default_str();
-  sim_run_command->add_option("--router", sim_run_arguments.router, "instead of the scenario's");
-  sim_run_command->add_option("--iterations", sim_run_arguments.iterations, "instead of the scenario's");
-  sim_run_command
-      ->add_option("--churn", sim_run_arguments.churn, "each relay crashes in an iteration with this probability")
-      ->check(CLI::Range(0.0, 1.0));
-  sim_run_command->add_option("--trace", sim_run_arguments.trace, "write what every machine did, for Perfetto");
-  sim_run_command->add_flag("--json", sim_run_arguments.json, "print everything as JSON");
-  sim_run_command->footer("Example: tributary sim run examples/ten-locations.toml --churn 0.1 --trace trace.json");
-  sim_run_command->callback([&] { code = sim_run(sim_run_arguments); });
 
   GenerateArguments generate_arguments;
   auto* generate_command = app.add_subcommand("generate", "Continue a text with a trained model");

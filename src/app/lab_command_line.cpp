@@ -26,9 +26,40 @@ void add_play(CLI::App& sim, int& code) {
   command->callback([arguments, &code] { code = sim_play(*arguments); });
 }
 
+void add_chaos(CLI::App& sim, int& code) {
+  auto arguments = std::make_shared<SimChaosArguments>();
+  auto* command = sim.add_subcommand("chaos", "A swarm under churn, drawn from a seed and checked");
+  command->add_option("--seed", arguments->seed, "the first seed; the same seed gives the same events")
+      ->capture_default_str();
+  command->add_option("--seeds", arguments->seeds, "how many seeds")->capture_default_str();
+  command->add_flag("--log", arguments->log, "print what happens to machines, and every commit");
+  command->add_flag("--json", arguments->json, "print the findings and counters as JSON");
+  command->footer("Example: tributary sim chaos --seed 1 --seeds 200");
+  command->callback([arguments, &code] { code = sim_chaos(*arguments); });
+}
+
+void add_run(CLI::App& sim, int& code) {
+  auto arguments = std::make_shared<SimRunArguments>();
+  auto* command = sim.add_subcommand("run", "Rehearse a swarm: how long its iterations take, and why");
+  command->add_option("scenario", arguments->scenario, "scenario (TOML) or world file (.json)")->required();
+  command->add_option("--seed", arguments->seed, "the same seed gives the same events")->capture_default_str();
+  command->add_option("--router", arguments->router, "instead of the scenario's");
+  command->add_option("--iterations", arguments->iterations, "instead of the scenario's");
+  command->add_option("--churn", arguments->churn, "each relay crashes in an iteration with this probability")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--trace", arguments->trace, "write what every machine did, for Perfetto");
+  command->add_flag("--json", arguments->json, "print everything as JSON");
+  command->footer("Example: tributary sim run examples/ten-locations.toml --churn 0.1 --trace trace.json");
+  command->callback([arguments, &code] { code = sim_run(*arguments); });
+}
+
 }  // namespace
 
 void add_flow_commands(CLI::App& flow, int& code) { add_solve(flow, code); }
-void add_sim_commands(CLI::App& sim, int& code) { add_play(sim, code); }
+void add_sim_commands(CLI::App& sim, int& code) {
+  add_run(sim, code);
+  add_play(sim, code);
+  add_chaos(sim, code);
+}
 
 }  // namespace tributary::app

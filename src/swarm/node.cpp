@@ -237,6 +237,7 @@ void Node::on(NodeId from, const wire::Leave& leave) {
 
 void Node::peer_lost(NodeId peer) {
   if (peer == context_.leader && !raft_) context_.leader = wire::kNobody;
+  if (sequencer_) sequencer_->touch();
   evaluation_.peer_lost(peer);
   pipeline_.peer_lost(peer);
   reduction_.peer_lost(peer);

@@ -27,6 +27,7 @@ void Sequencer::activate() {
 }
 
 void Sequencer::hello(NodeId from, const wire::Hello& hello) {
+  touched_ = true;
   auto& peer = peers_[from];
   if (hello.incarnation < peer.incarnation) return;
   if (hello.incarnation > peer.incarnation) peer = {};
@@ -67,6 +68,7 @@ void Sequencer::tell_expired(NodeId node, const Peer& peer) {
 }
 
 void Sequencer::report(NodeId from, const wire::Report& report) {
+  touched_ = true;
   auto& peer = peers_[from];
   if (report.incarnation < peer.incarnation) return;
   if (peer.dead && report.incarnation == peer.incarnation) return tell_expired(from, peer);
@@ -80,11 +82,13 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
 }
 
 void Sequencer::leave(NodeId from, const wire::Leave& leave) {
+  touched_ = true;
   auto& peer = peers_[from];
   if (peer.incarnation == leave.incarnation) peer.leaving = true;
 }
 
 void Sequencer::stuck(NodeId from) {
+  touched_ = true;
   const auto at = peers_.find(from);
   if (at != peers_.end()) at->second.dead = true;
 }
@@ -104,7 +108,12 @@ void Sequencer::judge_silence() {
       continue;
     }
     if (peer.silent_since == kNever) peer.silent_since = context_.now;
-    if (context_.now >= peer.silent_since + context_.detector.deadline(node)) peer.dead = true;
+    const auto death = peer.silent_since + context_.detector.deadline(node);
+    if (context_.now >= death) {
+      peer.dead = true;
+    } else {
+      look_again_at_ = std::min(look_again_at_, death);
+    }
   }
 }
 
@@ -139,9 +148,22 @@ std::vector<const wire::Member*> Sequencer::members(StageId stage, bool listener
 }
 
 void Sequencer::evaluate() {
-  if (!raft_.ready()) return;
+  if (!raft_.ready() || nothing_new()) return;
   if (active_term_ != raft_.term()) activate();
+  touched_ = false;
+  look_again_at_ = context_.now + context_.options.pace.report / 2;
   judge_silence();
+  decide();
+  seen_index_ = raft_.ledger().index;
+  seen_pending_ = raft_.pending();
+}
+
+bool Sequencer::nothing_new() const {
+  return !touched_ && active_term_ == raft_.term() && seen_index_ == raft_.ledger().index &&
+         seen_pending_ == raft_.pending() && context_.now < look_again_at_;
+}
+
+void Sequencer::decide() {
   const auto& ledger = raft_.ledger();
   const wire::Stamp stamp{ledger.epoch, ledger.iteration};
   if (stamp != stamp_) {
@@ -219,7 +241,7 @@ bool Sequencer::may_exit() const {
 
 Time Sequencer::next_wake() const {
   if (!raft_.ready()) return kNever;
-  return context_.now + context_.options.pace.report / 2;
+  return look_again_at_;
 }
 
 }  // namespace tributary::swarm

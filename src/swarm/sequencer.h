@@ -26,15 +26,17 @@ class Sequencer {
   // Sends to any node, this one included.
   std::function<void(NodeId, wire::Body)> deliver;
 
-  // To be called whenever something may have changed; does nothing unless this voter leads.
+  // To be called after every event; does nothing unless this voter leads and something may have changed.
   void evaluate();
+  // Somebody fell silent.
+  void touch() { touched_ = true; }
   void hello(NodeId from, const wire::Hello& hello);
   void report(NodeId from, const wire::Report& report);
   void leave(NodeId from, const wire::Leave& leave);
   void stuck(NodeId from);
-  void halt() { halt_ = true; }
+  void halt() { halt_ = touched_ = true; }
   // This node itself takes part in the end of the run: a halted run that it sees is not one to be resumed.
-  void finishing() { finishing_ = true; }
+  void finishing() { finishing_ = touched_ = true; }
   void add_watched(std::set<NodeId>& peers) const;
   Time next_wake() const;
 
@@ -68,6 +70,8 @@ class Sequencer {
   using PartKey = std::pair<PartId, MicrobatchId>;
 
   void activate();
+  bool nothing_new() const;
+  void decide();
   void judge_silence();
   bool live(const wire::Member& member) const;
   // A full member, living.
@@ -104,6 +108,10 @@ class Sequencer {
   Context& context_;
   Raft& raft_;
   std::uint64_t active_term_ = 0;
+  // What evaluate() saw last, and when it looks again though nothing touches it.
+  bool touched_ = true, seen_pending_ = false;
+  std::uint64_t seen_index_ = 0;
+  Time look_again_at_{};
   std::map<NodeId, Peer> peers_;
   std::set<wire::SavedState> shared_saved_;  // by anybody, on the disk that several see
   // Of the running iteration; soft.

@@ -1,12 +1,12 @@
 // Everything but plain deaths: freezes, partitions, restarts, joining, leaving, pausing, rewinding, excluding.
-#include "sim/scenario.h"
+#include "sim/troubled_swarm.h"
 
 namespace tributary::sim {
 namespace {
 
 TEST(Undisturbed, SwarmEqualsOneProcess) {
   for (const std::uint32_t replicas : {1u, 3u}) {
-    Scenario scenario({.stages = 3, .data_nodes = 2, .replicas = replicas});
+    TroubledSwarm scenario({.stages = 3, .data_nodes = 2, .replicas = replicas});
     scenario.start_all();
     scenario.expect_finish();
     EXPECT_EQ(scenario.counters().replays + scenario.counters().rejoins + scenario.counters().rewinds, 0u);
@@ -14,7 +14,7 @@ TEST(Undisturbed, SwarmEqualsOneProcess) {
 }
 
 TEST(Freeze, OfRelayShorterThanDetectionCostsNothing) {
-  Scenario scenario;
+  TroubledSwarm scenario;
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   scenario.world().freeze(scenario.relay(1, 0));
@@ -26,7 +26,7 @@ TEST(Freeze, OfRelayShorterThanDetectionCostsNothing) {
 }
 
 TEST(Freeze, OfRelayIsADeathAndItComesBackByItself) {
-  Scenario scenario({.iterations = 12});
+  TroubledSwarm scenario({.iterations = 12});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   scenario.world().freeze(scenario.relay(1, 0));
@@ -40,7 +40,7 @@ TEST(Freeze, OfRelayIsADeathAndItComesBackByItself) {
 }
 
 TEST(Freeze, OfSequencerPassesSequencingOnAndTheThawedOneFollows) {
-  Scenario scenario({.iterations = 12, .voters = {1, 3, 4}});
+  TroubledSwarm scenario({.iterations = 12, .voters = {1, 3, 4}});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   const auto former = scenario.leader();
@@ -55,7 +55,7 @@ TEST(Freeze, OfSequencerPassesSequencingOnAndTheThawedOneFollows) {
 }
 
 TEST(Partition, SideWithoutMajorityCommitsNothingAndHealsWithoutRewind) {
-  Scenario scenario({.iterations = 12, .voters = {1, 3, 4}});
+  TroubledSwarm scenario({.iterations = 12, .voters = {1, 3, 4}});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   // Relays 1 (stage 1) and 3 (stage 2), two of three voters, without a data node: neither side can finish an iteration.
@@ -72,7 +72,7 @@ TEST(Partition, SideWithoutMajorityCommitsNothingAndHealsWithoutRewind) {
 
 TEST(Partition, OfOneRelayIsADeathForTheOthers) {
   for (const bool lossy : {false, true}) {
-    Scenario scenario({.iterations = 12});
+    TroubledSwarm scenario({.iterations = 12});
     scenario.start_all();
     ASSERT_TRUE(scenario.reach_iteration(2));
     const auto lonely = scenario.relay(2, 1);
@@ -90,7 +90,7 @@ TEST(Partition, OfOneRelayIsADeathForTheOthers) {
 }
 
 TEST(Partition, InOneDirectionBetweenNeighboursIsRoutedAround) {
-  Scenario scenario({.iterations = 8});
+  TroubledSwarm scenario({.iterations = 8});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   scenario.world().block(scenario.relay(1, 0), scenario.relay(2, 0), true);
@@ -100,7 +100,7 @@ TEST(Partition, InOneDirectionBetweenNeighboursIsRoutedAround) {
 }
 
 TEST(Partition, InOneDirectionToTheSequencer) {
-  Scenario scenario({.iterations = 8});
+  TroubledSwarm scenario({.iterations = 8});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   scenario.world().block(scenario.relay(1, 0), scenario.data_node(), true);
@@ -110,7 +110,7 @@ TEST(Partition, InOneDirectionToTheSequencer) {
 }
 
 TEST(Restart, WithinTheDetectionTimeLosesItsSumsAndIsSeenAtOnce) {
-  Scenario scenario({.iterations = 10});
+  TroubledSwarm scenario({.iterations = 10});
   scenario.start_all();
   const auto victim = scenario.relay(1, 0);
   scenario.at_message<wire::Backward>(
@@ -128,7 +128,7 @@ TEST(Restart, WithinTheDetectionTimeLosesItsSumsAndIsSeenAtOnce) {
 }
 
 TEST(Join, WhileTrainingFetchesTheStateAndTakesPart) {
-  Scenario scenario({.iterations = 12});
+  TroubledSwarm scenario({.iterations = 12});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(3));
   const NodeId joiner(scenario.size());
@@ -146,8 +146,32 @@ TEST(Join, WhileTrainingFetchesTheStateAndTakesPart) {
   EXPECT_EQ(scenario.counters().rewinds, 0u);
 }
 
+TEST(Join, OverLinksOnWhichEachTransferOutlastsTheFirstRetry) {
+  // A result takes 7 s, a chunk of state 6 s; whoever asks again after 5 s must not begin from nothing.
+  TroubledSwarm scenario({.iterations = 8, .payload_bytes_per_s = 8});
+  scenario.start_all();
+  ASSERT_TRUE(scenario.reach([&] { return scenario.newest() >= 2; }, seconds(1000)));
+  const NodeId joiner(scenario.size());
+  scenario.world().start(scenario.spec(joiner, 1));
+  ASSERT_TRUE(scenario.reach([&] { return scenario.works(joiner); }, seconds(2000)));
+  scenario.expect_finish(seconds(3000));
+  EXPECT_EQ(scenario.exit_of(joiner), "finished");
+}
+
+TEST(Join, WithinAnIterationIsInTheNextPlan) {
+  // Iterations are long enough for the state to come before the next one begins.
+  TroubledSwarm scenario({.microbatches = 40, .iterations = 6});
+  scenario.start_all();
+  ASSERT_TRUE(scenario.reach_iteration(2));
+  const NodeId joiner(scenario.size());
+  scenario.world().start(scenario.spec(joiner, 1));
+  ASSERT_TRUE(scenario.reach([&] { return scenario.works(joiner); }));
+  EXPECT_LE(scenario.newest(), 3u);
+  scenario.expect_finish();
+}
+
 TEST(Join, DeathOfADonorIsSurvived) {
-  Scenario scenario({.replicas = 3, .iterations = 12});
+  TroubledSwarm scenario({.replicas = 3, .iterations = 12});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(3));
   const NodeId joiner(scenario.size());
@@ -165,7 +189,7 @@ TEST(Join, WithAnotherConfigurationTokenizerOrCorpusIsRefusedByName) {
                                     {&swarm::RunOptions::tokenizer_hash, "the tokenizer"},
                                     {&swarm::RunOptions::corpus_hash, "the corpus"}}) {
     // A relay that leads knows the corpus from the data nodes.
-    Scenario scenario({.iterations = 12, .voters = {3}});
+    TroubledSwarm scenario({.iterations = 12, .voters = {3}});
     for (std::uint32_t i = 0; i < scenario.size(); ++i) {
       auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
       if (i == 0) spec.options.run.corpus_hash = 5;
@@ -184,7 +208,7 @@ TEST(Join, WithAnotherConfigurationTokenizerOrCorpusIsRefusedByName) {
 }
 
 TEST(Leave, PolitelyCostsNoRepairAndNoReplay) {
-  Scenario scenario({.iterations = 8});
+  TroubledSwarm scenario({.iterations = 8});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   scenario.world().ask_to_leave(scenario.relay(1, 1));
@@ -197,7 +221,7 @@ TEST(Leave, PolitelyCostsNoRepairAndNoReplay) {
 }
 
 TEST(Leave, OfTheLastHolderWaitsUntilAnotherHoldsTheStage) {
-  Scenario scenario({.replicas = 1, .iterations = 14});
+  TroubledSwarm scenario({.replicas = 1, .iterations = 14});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   const auto last = scenario.relay(1, 0);
@@ -214,7 +238,7 @@ TEST(Leave, OfTheLastHolderWaitsUntilAnotherHoldsTheStage) {
 
 TEST(Rewind, FollowsTheLossOfAllHoldersOfAStage) {
   for (const bool shared : {true, false}) {
-    Scenario scenario({.iterations = 8, .shared_disk = shared});
+    TroubledSwarm scenario({.iterations = 8, .shared_disk = shared});
     scenario.start_all();
     ASSERT_TRUE(scenario.reach_iteration(5));
     scenario.world().crash(scenario.relay(2, 0));
@@ -227,10 +251,10 @@ TEST(Rewind, FollowsTheLossOfAllHoldersOfAStage) {
 }
 
 TEST(Rewind, TakesARelayFromAnotherStageIfNobodyElseComes) {
-  ScenarioOptions options;
+  TroubledSwarmOptions options;
   options.replicas = 3;
   options.iterations = 8;
-  Scenario scenario(options);
+  TroubledSwarm scenario(options);
   for (std::uint32_t i = 0; i < scenario.size(); ++i) {
     auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
     spec.options.any_stage = true;
@@ -244,7 +268,7 @@ TEST(Rewind, TakesARelayFromAnotherStageIfNobodyElseComes) {
 
 TEST(Halt, SavesAndResumesWhereItStopped) {
   for (const bool shared : {true, false}) {
-    Scenario scenario({.iterations = 8, .checkpoint_every = 0, .shared_disk = shared});
+    TroubledSwarm scenario({.iterations = 8, .checkpoint_every = 0, .shared_disk = shared});
     scenario.start_all();
     ASSERT_TRUE(scenario.reach_iteration(3));
     scenario.world().ask_to_halt(scenario.leader());
@@ -262,11 +286,11 @@ TEST(Halt, SavesAndResumesWhereItStopped) {
 TEST(NotFinite, MicrobatchIsExcludedAndTheRestCounts) {
   for (const bool backward : {false, true}) {
     for (std::uint16_t part = 0; part <= 3; ++part) {
-      ScenarioOptions options;
+      TroubledSwarmOptions options;
       options.not_finite = [=](Iteration i, MicrobatchId m, PartId p, bool b) {
         return i == Iteration(2) && m == MicrobatchId(4) && p == PartId(part) && (b || !backward);
       };
-      Scenario scenario(options);
+      TroubledSwarm scenario(options);
       scenario.start_all();
       scenario.expect_finish();
       // The head computes forward and backward in one task, which counts as forward.
@@ -278,12 +302,12 @@ TEST(NotFinite, MicrobatchIsExcludedAndTheRestCounts) {
 }
 
 TEST(NotFinite, TooManyStopTheRunWithAdvice) {
-  ScenarioOptions options;
+  TroubledSwarmOptions options;
   options.most_excluded = 0.3;
   options.not_finite = [](Iteration i, MicrobatchId m, PartId p, bool) {
     return i == Iteration(1) && m < MicrobatchId(3) && p == PartId(1);
   };
-  Scenario scenario(options);
+  TroubledSwarm scenario(options);
   scenario.start_all();
   ASSERT_TRUE(scenario.reach([&] { return !scenario.exit_of(scenario.data_node()).empty(); }));
   EXPECT_NE(scenario.exit_of(scenario.data_node()).find("lower the learning rate"), std::string::npos);

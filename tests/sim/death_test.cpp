@@ -1,6 +1,6 @@
 // A death at each point of an iteration: the survivors do again what is lost, and nothing else, and the weights are
 // those of the undisturbed run.
-#include "sim/scenario.h"
+#include "sim/troubled_swarm.h"
 
 namespace tributary::sim {
 namespace {
@@ -9,7 +9,7 @@ const auto kIteration2 = [](const auto& message) { return message.stamp.iteratio
 
 // Kills `victim` at its next message of that type in iteration 2, and checks that it was a repair and no rewind.
 template <class T>
-swarm::Counters kill_at(Scenario& scenario, NodeId victim) {
+swarm::Counters kill_at(TroubledSwarm& scenario, NodeId victim) {
   scenario.start_all();
   scenario.at_message<T>(
       victim, [&](NodeId) { scenario.world().crash(victim); }, kIteration2);
@@ -21,19 +21,19 @@ swarm::Counters kill_at(Scenario& scenario, NodeId victim) {
 }
 
 TEST(Death, OfRelayInForwardIsRepairedByItsReplica) {
-  Scenario scenario;
+  TroubledSwarm scenario;
   const auto counters = kill_at<wire::Forward>(scenario, scenario.relay(1, 0));
   EXPECT_GT(counters.repairs, 0u);
 }
 
 TEST(Death, OfRelayInBackwardIsRepairedByItsReplica) {
-  Scenario scenario;
+  TroubledSwarm scenario;
   const auto counters = kill_at<wire::Backward>(scenario, scenario.relay(2, 1));
   EXPECT_GT(counters.repairs + counters.replays, 0u);
 }
 
 TEST(Death, OfRelayThatHasFoldedIsReplayed) {
-  Scenario scenario({.microbatches = 8});
+  TroubledSwarm scenario({.microbatches = 8});
   scenario.start_all();
   const auto victim = scenario.relay(1, 1);
   int backward = 0;
@@ -47,20 +47,20 @@ TEST(Death, OfRelayThatHasFoldedIsReplayed) {
 }
 
 TEST(Death, OfRelayInReductionBeforeItsPartialSumLeaves) {
-  Scenario scenario;
+  TroubledSwarm scenario;
   const auto counters = kill_at<wire::Partial>(scenario, scenario.relay(1, 0));
   EXPECT_GT(counters.replays, 0u);
   EXPECT_GT(counters.resealed, 0u);
 }
 
 TEST(Death, OfRangeOwnerWhoseResultWasNotGivenOut) {
-  Scenario scenario({.replicas = 3});
+  TroubledSwarm scenario({.replicas = 3});
   const auto counters = kill_at<wire::Gathered>(scenario, scenario.relay(2, 0));
   EXPECT_GT(counters.resealed, 0u);
 }
 
 TEST(Death, BetweenSealAndCommit) {
-  Scenario scenario;
+  TroubledSwarm scenario;
   scenario.start_all();
   const auto victim = scenario.relay(2, 1);
   scenario.at_message<wire::Report>(
@@ -72,13 +72,13 @@ TEST(Death, BetweenSealAndCommit) {
 }
 
 TEST(Death, OfDataNodeIsTakenOverByAnother) {
-  Scenario scenario({.data_nodes = 2, .voters = {2, 3, 4}});
+  TroubledSwarm scenario({.data_nodes = 2, .voters = {2, 3, 4}});
   const auto counters = kill_at<wire::Forward>(scenario, scenario.data_node(0));
   EXPECT_GT(counters.replays, 0u);
 }
 
 TEST(Death, OfTwoNeighboursAtOnceIsReplayedInDepth) {
-  Scenario scenario({.stages = 3, .microbatches = 8});
+  TroubledSwarm scenario({.stages = 3, .microbatches = 8});
   scenario.start_all();
   const auto one = scenario.relay(1, 0);
   auto other = wire::kNobody;  // that did the same microbatch
@@ -100,7 +100,7 @@ TEST(Death, OfTwoNeighboursAtOnceIsReplayedInDepth) {
 }
 
 TEST(Death, OfSequencerPassesSequencingOn) {
-  Scenario scenario({.voters = {1, 3, 4}});
+  TroubledSwarm scenario({.voters = {1, 3, 4}});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   const auto leader = scenario.leader();
@@ -113,7 +113,7 @@ TEST(Death, OfSequencerPassesSequencingOn) {
 
 TEST(Death, OfSequencerInTheMiddleOfCommitLosesNoDecision) {
   for (const auto& voters : {std::vector<std::uint32_t>{1, 3, 4}, {0, 2, 4}}) {
-    Scenario scenario({.data_nodes = 1, .replicas = 3, .voters = voters});
+    TroubledSwarm scenario({.data_nodes = 1, .replicas = 3, .voters = voters});
     scenario.start_all();
     ASSERT_TRUE(scenario.reach_iteration(2));
     const auto leader = scenario.leader();
@@ -130,7 +130,7 @@ TEST(Death, OfSequencerInTheMiddleOfCommitLosesNoDecision) {
 }
 
 TEST(Death, OfOnlyVoterIsSurvivedByComingBack) {
-  Scenario scenario({.voters = {1}});
+  TroubledSwarm scenario({.voters = {1}});
   scenario.start_all();
   ASSERT_TRUE(scenario.reach_iteration(2));
   const auto voter = scenario.relay(1, 0);

@@ -1,7 +1,7 @@
 // A node that sends numbers which are no numbers: named, left out, and nothing is lost through it.
 #include <utility>
 
-#include "sim/scenario.h"
+#include "sim/troubled_swarm.h"
 
 namespace tributary::sim {
 namespace {
@@ -33,8 +33,8 @@ class Wary : public swarm::Compute {
   const bool lies_;
 };
 
-ScenarioOptions with_liar(std::uint32_t liar) {
-  ScenarioOptions options;
+TroubledSwarmOptions with_liar(std::uint32_t liar) {
+  TroubledSwarmOptions options;
   options.wrap_compute = [liar](NodeId node, std::unique_ptr<swarm::Compute> inner) {
     return std::make_unique<Wary>(std::move(inner), node == NodeId(liar));
   };
@@ -46,7 +46,7 @@ class Liar : public testing::TestWithParam<std::uint32_t> {};
 // The checker holds every commit to the undisturbed run's, in which nothing is left out.
 TEST_P(Liar, IsNamedAndItsMicrobatchesAreTakenToAnother) {
   const NodeId liar(GetParam());
-  Scenario scenario(with_liar(liar.value()));
+  TroubledSwarm scenario(with_liar(liar.value()));
   std::uint64_t named = 0;
   scenario.world().on_distrusted = [&](NodeId by, const swarm::Distrusted& distrusted) {
     EXPECT_NE(by, liar);
@@ -68,7 +68,7 @@ TEST(LoneLiar, StopsTheRunWithItsReason) {
   auto options = with_liar(2);
   options.replicas = 1;
   options.most_excluded = 0.25;
-  Scenario scenario(options);
+  TroubledSwarm scenario(options);
   scenario.start_all();
   ASSERT_TRUE(scenario.reach([&] { return !scenario.exit_of(scenario.data_node()).empty(); }));
   EXPECT_NE(scenario.exit_of(scenario.data_node()).find("stopped"), std::string::npos)

@@ -16,7 +16,7 @@
 
 namespace tributary::sim {
 
-struct ScenarioOptions {
+struct TroubledSwarmOptions {
   std::uint16_t stages = 2;
   std::uint32_t data_nodes = 1;
   std::uint32_t replicas = 2;
@@ -26,6 +26,7 @@ struct ScenarioOptions {
   std::vector<std::uint32_t> voters = {0};
   Duration latency = milliseconds(5);
   bool shared_disk = true;
+  double payload_bytes_per_s = 0;  // 0: nearly no time; an activation has 8 bytes, an element of a result 4
   double most_excluded = 0.5;
   std::function<bool(Iteration, MicrobatchId, PartId, bool backward)> not_finite = {};
   // Of a node in the swarm, not of the undisturbed run.
@@ -33,9 +34,9 @@ struct ScenarioOptions {
       [](NodeId, std::unique_ptr<swarm::Compute> compute) { return compute; };
 };
 
-class Scenario {
+class TroubledSwarm {
  public:
-  explicit Scenario(ScenarioOptions o = {}) : options_(std::move(o)) {
+  explicit TroubledSwarm(TroubledSwarmOptions o = {}) : options_(std::move(o)) {
     for (std::uint16_t s = 0; s <= options_.stages; ++s) run_.state_sizes.push_back(11 + 4 * s);
     run_.stages = options_.stages;
     run_.block = 4;
@@ -54,6 +55,10 @@ class Scenario {
     if (options_.not_finite) symbolic.not_finite = options_.not_finite;
     WorldOptions w;
     w.latency = [latency = options_.latency](NodeId, NodeId) { return latency; };
+    if (options_.payload_bytes_per_s > 0) {
+      w.bandwidth = [rate = options_.payload_bytes_per_s](NodeId, NodeId) { return rate; };
+      w.message_bytes = [](const wire::Message& m) { return static_cast<double>(payload_size(m.payload)); };
+    }
     w.shared_disk = options_.shared_disk;
     w.encode_messages = true;
     w.task_time = [](const swarm::Task& task) {
@@ -176,7 +181,7 @@ class Scenario {
     if (trigger_ && trigger_(from, to, message)) trigger_ = nullptr;
   }
 
-  const ScenarioOptions options_;
+  const TroubledSwarmOptions options_;
   swarm::RunOptions run_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Checker> checker_;

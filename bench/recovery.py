@@ -69,7 +69,8 @@ class Swarm:
         program = os.environ.get("TRIBUTARY", str(ROOT / "build" / "tributary"))
         self.output = open(folder / "out.txt", "w")
         self.process = subprocess.Popen([program, "train", str(config), "--runs", str(folder / "runs")],
-                                        stdout=self.output, stderr=subprocess.STDOUT)
+                                        stdout=self.output, stderr=subprocess.STDOUT,
+                                        env={**os.environ, "TRIBUTARY_LOG": "debug"})
 
     def statuses(self):
         out = {}
@@ -108,10 +109,22 @@ class Swarm:
     def logs(self):
         return {node: self.run / "nodes" / str(node) / "log.txt" for node in range(7)}
 
+    def in_hand(self, node):
+        """Whether the node has begun a microbatch of its last iteration and not finished its part of it."""
+        with open(self.logs()[node], "rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - (64 << 10)))
+            tasks = re.findall(r"task kind=(forward|fold) iteration=(\d+) microbatch=(\d+)",
+                               log.read().decode(errors="replace"))
+        if not tasks:
+            return False
+        last = max(int(iteration) for _, iteration, _ in tasks)
+        of = {kind: {m for k, i, m in tasks if k == kind and int(i) == last} for kind in ("forward", "fold")}
+        return bool(of["forward"] - of["fold"])
+
     def strike(self, kind, victim, wait_s):
-        """Seconds until a neighbour leads a microbatch round the victim, and until a stand-in sends something. The
-        first is None if the victim had no microbatch in hand: then only what it had finished is done again, once its
-        stage misses it in the reduction. Both are None if nobody missed it."""
+        """Whether the victim had a microbatch in hand, and the seconds until a stand-in sends something; None: nobody
+        missed it. Without one in hand only what it had finished is done again, once the reduction misses it."""
         time.sleep(wait_s)
         sizes = {node: log.stat().st_size for node, log in self.logs().items()}
         pid = self.statuses()[victim]["pid"]
@@ -121,28 +134,26 @@ class Swarm:
         else:
             struck = time.time()
             os.kill(pid, signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
-        found = led = None
+        held = self.in_hand(victim)
+        found = None
         until = time.monotonic() + NOTHING_IN_HAND_S
         while time.monotonic() < until and not found:
             time.sleep(0.05)
-            times, leads = [], []
+            times = []
             for node, log in self.logs().items():
                 with open(log) as file:
                     file.seek(sizes[node])
                     for line in file:
                         if node == victim and "black-hole on=1" in line:
                             struck = stamp_of(line)
-                        if node != victim and " led-round " in line:
-                            leads.append(stamp_of(line))
                         if node != victim and " stand-in " in line:
                             times.append(stamp_of(line))
             found = min((at - struck for at in times if struck and at >= struck), default=None)
-            led = min((at - struck for at in leads if struck and at >= struck), default=None)
         if kind == "black hole":
             self.control(victim, False)
         elif kind == "frozen":
             os.kill(pid, signal.SIGCONT)
-        return led, found
+        return held, found
 
     def control(self, node, hole):
         file = self.run / "nodes" / str(node) / "control.json"
@@ -180,15 +191,15 @@ def main():
                     for _ in range(options.deaths):
                         swarm.settle()
                         usual = statistics.median(row["seconds"] for row in swarm.rows()[-5:])
-                        led, found = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
+                        held, found = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
                         if found is None:
                             idle += 1
-                        elif led is None:
+                        elif not held:
                             done_again.append(found)
                         else:
                             times.append(found)
                         if options.verbose:
-                            print(f"  {kind}: led round after {led}, moves again after {found}", flush=True)
+                            print(f"  {kind}: {'in hand' if held else 'nothing in hand'}, moves again after {found}", flush=True)
                     if not times:
                         sys.exit(f"{kind}: no victim had a microbatch in hand; raise --deaths")
                     times.sort()

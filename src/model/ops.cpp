@@ -1,21 +1,8 @@
 #include "model/ops.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 namespace tributary::model {
-
-void parallel_for(std::size_t count, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& body) {
-  if (count == 0) return;
-  const std::size_t chunks = (count + grain - 1) / grain;
-  at::parallel_for(0, static_cast<std::int64_t>(chunks), 1, [&](std::int64_t begin, std::int64_t end) {
-    body(static_cast<std::size_t>(begin) * grain, std::min(count, static_cast<std::size_t>(end) * grain));
-  });
-}
-
-void set_threads(int count) { at::set_num_threads(count); }
-int threads() { return at::get_num_threads(); }
 
 at::ScalarType scalar_type(Precision precision) { return precision == Precision::kFp32 ? at::kFloat : at::kBFloat16; }
 

@@ -109,22 +109,17 @@ class Swarm:
     def logs(self):
         return {node: self.run / "nodes" / str(node) / "log.txt" for node in range(7)}
 
-    def in_hand(self, node):
-        """Whether the node has begun a microbatch of its last iteration and not finished its part of it."""
+    def finished_by(self, node):
+        """(iteration, microbatch) of what the node had finished, lately."""
         with open(self.logs()[node], "rb") as log:
             log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - (64 << 10)))
-            tasks = re.findall(r"task kind=(forward|fold) iteration=(\d+) microbatch=(\d+)",
-                               log.read().decode(errors="replace"))
-        if not tasks:
-            return False
-        last = max(int(iteration) for _, iteration, _ in tasks)
-        of = {kind: {m for k, i, m in tasks if k == kind and int(i) == last} for kind in ("forward", "fold")}
-        return bool(of["forward"] - of["fold"])
+            log.seek(max(0, log.tell() - (256 << 10)))
+            return set(re.findall(r"task kind=fold iteration=(\d+) microbatch=(\d+)",
+                                  log.read().decode(errors="replace")))
 
     def strike(self, kind, victim, wait_s):
-        """Whether the victim had a microbatch in hand, and the seconds until a stand-in sends something; None: nobody
-        missed it. Without one in hand only what it had finished is done again, once the reduction misses it."""
+        """Seconds until a stand-in sends something for a microbatch that the victim had not finished, and for one that
+        it had: that is done again later, once the reduction misses it. None: that did not happen."""
         time.sleep(wait_s)
         sizes = {node: log.stat().st_size for node, log in self.logs().items()}
         pid = self.statuses()[victim]["pid"]
@@ -134,26 +129,30 @@ class Swarm:
         else:
             struck = time.time()
             os.kill(pid, signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
-        held = self.in_hand(victim)
-        found = None
+        unfinished = finished = None
         until = time.monotonic() + NOTHING_IN_HAND_S
-        while time.monotonic() < until and not found:
+        while time.monotonic() < until and not unfinished:
             time.sleep(0.05)
-            times = []
+            before = self.finished_by(victim)
+            moves = []
             for node, log in self.logs().items():
                 with open(log) as file:
                     file.seek(sizes[node])
                     for line in file:
                         if node == victim and "black-hole on=1" in line:
                             struck = stamp_of(line)
-                        if node != victim and " stand-in " in line:
-                            times.append(stamp_of(line))
-            found = min((at - struck for at in times if struck and at >= struck), default=None)
+                        match = re.search(r" stand-in iteration=(\d+) microbatch=(\d+)", line)
+                        if node != victim and match:
+                            moves.append((stamp_of(line), match.groups() in before))
+            times = [(at - struck, done) for at, done in moves if struck and at >= struck]
+            unfinished = min((at for at, done in times if not done), default=None)
+            if finished is None and (finished := min((at for at, done in times if done), default=None)):
+                until = time.monotonic() + 1
         if kind == "black hole":
             self.control(victim, False)
         elif kind == "frozen":
             os.kill(pid, signal.SIGCONT)
-        return held, found
+        return unfinished, finished
 
     def control(self, node, hole):
         file = self.run / "nodes" / str(node) / "control.json"
@@ -191,15 +190,15 @@ def main():
                     for _ in range(options.deaths):
                         swarm.settle()
                         usual = statistics.median(row["seconds"] for row in swarm.rows()[-5:])
-                        held, found = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
-                        if found is None:
-                            idle += 1
-                        elif not held:
-                            done_again.append(found)
-                        else:
+                        found, again = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
+                        if found is not None:
                             times.append(found)
+                        elif again is not None:
+                            done_again.append(again)
+                        else:
+                            idle += 1
                         if options.verbose:
-                            print(f"  {kind}: {'in hand' if held else 'nothing in hand'}, moves again after {found}", flush=True)
+                            print(f"  {kind}: moves again after {found}, done again after {again}", flush=True)
                     if not times:
                         sys.exit(f"{kind}: no victim had a microbatch in hand; raise --deaths")
                     times.sort()

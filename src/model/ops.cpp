@@ -1,5 +1,7 @@
 #include "model/ops.h"
 
+#include "model/portable.h"
+
 #include <algorithm>
 
 namespace tributary::model {
@@ -24,6 +26,7 @@ at::Tensor sum_blocks(const at::Tensor& partial) {
 
 NormResult norm_forward(const at::Tensor& x, const at::Tensor& delta, const float* weight, const float* bias,
                         double epsilon) {
+  if (portable::wanted(x)) return portable::norm_forward(x, delta, weight, bias, epsilon);
   const auto rows = static_cast<std::size_t>(x.size(0)), width = static_cast<std::size_t>(x.size(1));
   NormResult result{delta.defined() ? at::empty_like(x) : x, at::empty_like(x), at::empty({x.size(0)}, at::kFloat), {}};
   if (bias) result.mean = at::empty({x.size(0)}, at::kFloat);
@@ -48,6 +51,7 @@ NormResult norm_forward(const at::Tensor& x, const at::Tensor& delta, const floa
 
 at::Tensor norm_backward(const at::Tensor& dy, const NormSaved& saved, const at::Tensor& residual, const float* weight,
                          bool layer_norm, std::uint64_t offset, Gradients& gradients) {
+  if (portable::wanted(dy)) return portable::norm_backward(dy, saved, residual, weight, layer_norm, offset, gradients);
   const auto rows = static_cast<std::size_t>(dy.size(0)), width = static_cast<std::size_t>(dy.size(1));
   const auto blocks = static_cast<std::int64_t>(row_blocks(rows));
   auto dx = at::empty_like(saved.x);
@@ -75,6 +79,7 @@ at::Tensor norm_backward(const at::Tensor& dy, const NormSaved& saved, const at:
 }
 
 at::Tensor column_sums(const at::Tensor& x) {
+  if (portable::wanted(x)) return x.to(at::kFloat).sum(0);
   const auto rows = static_cast<std::size_t>(x.size(0)), width = static_cast<std::size_t>(x.size(1));
   auto partial = at::empty({static_cast<std::int64_t>(row_blocks(rows)), x.size(1)}, at::kFloat);
   by_type(x.scalar_type(), [&](auto* tag) {

@@ -41,9 +41,9 @@ struct StageOptions {
   StageId stage;
   Precision precision = Precision::kFp32;
   BatchSize size;
-  at::Device device =
-      at::kCPU;            // of activations and the weights for computing; elsewhere than on the CPU by portable.h
   bool recompute = false;  // keep only each block's input, and run its forward pass again in the backward pass
+  // Of activations and of the weights for computing. Elsewhere than on the CPU portable.h does what the kernels do.
+  at::Device device = at::kCPU;
 };
 
 // Stages 1..S.

@@ -185,11 +185,22 @@ class Pass {
   void for_blocks(at::ScalarType type, F&& f) const {
     const std::int64_t heads = config_.heads, total = size_.batch * heads;
     const std::int64_t groups = std::max<std::int64_t>(1, kGroupsAtOnce / heads) * heads, block = query_block(type);
-    for (std::int64_t group = 0; group < total; group += groups) {
-      for (std::int64_t first = 0; first < size_.sequence; first += block) {
-        const std::int64_t queries = std::min(block, size_.sequence - first);
-        f(Part{group, std::min(groups, total - group), first, queries, first + queries});
+    const auto chunks = static_cast<std::size_t>((total + groups - 1) / groups);
+    const auto run = [&](std::size_t begin, std::size_t end) {
+      for (auto group = static_cast<std::int64_t>(begin) * groups; group < static_cast<std::int64_t>(end) * groups;
+           group += groups) {
+        for (std::int64_t first = 0; first < size_.sequence; first += block) {
+          const std::int64_t queries = std::min(block, size_.sequence - first);
+          f(Part{group, std::min(groups, total - group), first, queries, first + queries});
+        }
       }
+    };
+    // A thread takes whole groups, each with its own products: hundreds of loops a layer, each shared by all threads,
+    // would wait for one another longer than they run. With too few groups the loops are shared after all.
+    if (chunks >= static_cast<std::size_t>(threads())) {
+      parallel_for(chunks, 1, run);
+    } else {
+      run(0, chunks);
     }
   }
   // total [groups, sequence, D] += part [groups, keys, D] on the first keys.

@@ -69,7 +69,8 @@ class Swarm:
         program = os.environ.get("TRIBUTARY", str(ROOT / "build" / "tributary"))
         self.output = open(folder / "out.txt", "w")
         self.process = subprocess.Popen([program, "train", str(config), "--runs", str(folder / "runs")],
-                                        stdout=self.output, stderr=subprocess.STDOUT)
+                                        stdout=self.output, stderr=subprocess.STDOUT,
+                                        env={**os.environ, "TRIBUTARY_LOG": "debug"})
 
     def statuses(self):
         out = {}
@@ -108,10 +109,17 @@ class Swarm:
     def logs(self):
         return {node: self.run / "nodes" / str(node) / "log.txt" for node in range(7)}
 
+    def finished_by(self, node):
+        """(iteration, microbatch) of what the node had finished, lately."""
+        with open(self.logs()[node], "rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - (256 << 10)))
+            return set(re.findall(r"task kind=fold iteration=(\d+) microbatch=(\d+)",
+                                  log.read().decode(errors="replace")))
+
     def strike(self, kind, victim, wait_s):
-        """Seconds until a neighbour leads a microbatch round the victim, and until a stand-in sends something. The
-        first is None if the victim had no microbatch in hand: then only what it had finished is done again, once its
-        stage misses it in the reduction. Both are None if nobody missed it."""
+        """Seconds until a stand-in sends something for a microbatch that the victim had not finished, and for one that
+        it had: that is done again later, once the reduction misses it. None: that did not happen."""
         time.sleep(wait_s)
         sizes = {node: log.stat().st_size for node, log in self.logs().items()}
         pid = self.statuses()[victim]["pid"]
@@ -121,28 +129,30 @@ class Swarm:
         else:
             struck = time.time()
             os.kill(pid, signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
-        found = led = None
+        unfinished = finished = None
         until = time.monotonic() + NOTHING_IN_HAND_S
-        while time.monotonic() < until and not found:
+        while time.monotonic() < until and not unfinished:
             time.sleep(0.05)
-            times, leads = [], []
+            before = self.finished_by(victim)
+            moves = []
             for node, log in self.logs().items():
                 with open(log) as file:
                     file.seek(sizes[node])
                     for line in file:
                         if node == victim and "black-hole on=1" in line:
                             struck = stamp_of(line)
-                        if node != victim and " led-round " in line:
-                            leads.append(stamp_of(line))
-                        if node != victim and " stand-in " in line:
-                            times.append(stamp_of(line))
-            found = min((at - struck for at in times if struck and at >= struck), default=None)
-            led = min((at - struck for at in leads if struck and at >= struck), default=None)
+                        match = re.search(r" stand-in iteration=(\d+) microbatch=(\d+)", line)
+                        if node != victim and match:
+                            moves.append((stamp_of(line), match.groups() in before))
+            times = [(at - struck, done) for at, done in moves if struck and at >= struck]
+            unfinished = min((at for at, done in times if not done), default=None)
+            if finished is None and (finished := min((at for at, done in times if done), default=None)):
+                until = time.monotonic() + 1
         if kind == "black hole":
             self.control(victim, False)
         elif kind == "frozen":
             os.kill(pid, signal.SIGCONT)
-        return led, found
+        return unfinished, finished
 
     def control(self, node, hole):
         file = self.run / "nodes" / str(node) / "control.json"
@@ -180,15 +190,15 @@ def main():
                     for _ in range(options.deaths):
                         swarm.settle()
                         usual = statistics.median(row["seconds"] for row in swarm.rows()[-5:])
-                        led, found = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
-                        if found is None:
-                            idle += 1
-                        elif led is None:
-                            done_again.append(found)
-                        else:
+                        found, again = swarm.strike(kind, chance.randint(1, 6), chance.random() * usual)
+                        if found is not None:
                             times.append(found)
+                        elif again is not None:
+                            done_again.append(again)
+                        else:
+                            idle += 1
                         if options.verbose:
-                            print(f"  {kind}: led round after {led}, moves again after {found}", flush=True)
+                            print(f"  {kind}: moves again after {found}, done again after {again}", flush=True)
                     if not times:
                         sys.exit(f"{kind}: no victim had a microbatch in hand; raise --deaths")
                     times.sort()

@@ -33,6 +33,8 @@ if(TRIBUTARY_TORCH)
   include(cmake/torch.cmake)
   pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
   tributary_layer(model tributary_base tributary_text tributary_torch OpenSSL::Crypto)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/model/parallel.cpp PROPERTIES
+                              COMPILE_OPTIONS "${OpenMP_CXX_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)
   # The same kernels at three levels of the instruction set, chosen at run time; only these files may have such flags.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(model ${CMAKE_SOURCE_DIR}/src/model)

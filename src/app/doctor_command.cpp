@@ -26,7 +26,7 @@ Finding check_machine() {
   char text[80];
   std::snprintf(text, sizeof text, "%u cores, %.1f GiB of memory", std::thread::hardware_concurrency(),
                 pages / (1ull << 30));
-  return {"machine", true, text};
+  return {"machine", true, text + std::string("; LibTorch computes on ") + node::devices_here()};
 }
 
 Finding check_disk(const std::filesystem::path& runs) {

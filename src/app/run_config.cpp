@@ -315,6 +315,7 @@ std::string resume_fingerprint(const RunConfig& config) {
                                           "training.eval_every",
                                           "training.checkpoint_every",
                                           "training.threads",
+                                          "training.device",
                                           "training.recompute_activations",
                                           "swarm.stages",  // compared by the cut
                                           "swarm.blocks",

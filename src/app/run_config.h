@@ -36,6 +36,7 @@ struct TrainingSection {
   std::uint32_t batch = 8;         // sequences per microbatch
   std::uint32_t sequence = 256;
   std::string precision = "bf16";  // bf16 | fp32, of computation; weights are fp32
+  std::string device = "cpu";      // cpu | cuda, of this node
   bool reproducible = false;
   double learning_rate = 2e-3;
   double min_learning_rate = 2e-4;

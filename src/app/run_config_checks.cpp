@@ -50,6 +50,9 @@ void check_training(const TrainingSection& t, Checks& checks) {
   checks.range("training.batch", t.batch, 1, 65536);
   checks.range("training.sequence", t.sequence, 1, 1 << 20);
   checks.one_of("training.precision", t.precision, {"bf16", "fp32"});
+  checks.one_of("training.device", t.device, {"cpu", "cuda"});
+  checks.need(!t.reproducible || t.device == "cpu",
+              "training.reproducible needs training.device = \"cpu\": a GPU does not promise the same bits");
   checks.one_of("training.schedule", t.schedule, {"cosine", "linear", "constant"});
   checks.range("training.learning_rate", t.learning_rate, 0, 10);
   checks.range("training.min_learning_rate", t.min_learning_rate, 0, t.learning_rate);

@@ -25,6 +25,7 @@ void for_each_field(Config& c, Visit&& visit) {
   visit("training.batch", c.training.batch);
   visit("training.sequence", c.training.sequence);
   visit("training.precision", c.training.precision);
+  visit("training.device", c.training.device);
   visit("training.reproducible", c.training.reproducible);
   visit("training.learning_rate", c.training.learning_rate);
   visit("training.min_learning_rate", c.training.min_learning_rate);

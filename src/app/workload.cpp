@@ -71,6 +71,7 @@ node::ComputeOptions Workload::compute_options(const std::filesystem::path& chec
   options.wire = config.swarm.wire == "bf16"   ? node::WireType::kBf16
                  : config.swarm.wire == "int8" ? node::WireType::kInt8
                                                : node::WireType::kFp32;
+  options.device = t.device;
   options.reproducible = t.reproducible;
   options.beta1 = t.beta1;
   options.beta2 = t.beta2;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "model/ops.h"
+#include "model/portable.h"
 
 namespace tributary::model {
 
@@ -45,6 +46,7 @@ class Pass {
 
   // qkv [N, ...] -> s.q, s.k, s.v [batch * heads, sequence, D], s.attention [N, H], and the softmax's statistics.
   void attend(const at::Tensor& qkv, BlockSaved& s) const {
+    if (portable::wanted(qkv)) return portable::attend(qkv, config_, size_, cosine_, sine_, s);
     const std::int64_t groups = size_.batch * config_.heads, D = config_.head_size();
     s.q = at::empty({groups, size_.sequence, D}, qkv.options());
     s.k = at::empty_like(s.q);
@@ -92,6 +94,7 @@ class Pass {
   // The gradient of qkv. Probabilities are made again, block by block; gradients of keys and values are summed over
   // blocks in fp32, in order.
   at::Tensor attend_backward(const at::Tensor& dattention, const BlockSaved& s) const {
+    if (portable::wanted(dattention)) return portable::attend_backward(dattention, config_, size_, cosine_, sine_, s);
     const std::int64_t groups = size_.batch * config_.heads, D = config_.head_size();
     auto dout = at::empty_like(s.q), dq = at::empty_like(s.q);
     auto delta = at::empty({groups, size_.sequence}, at::kFloat);
@@ -137,6 +140,7 @@ class Pass {
   }
 
   at::Tensor activate(const at::Tensor& wide) const {
+    if (portable::wanted(wide)) return portable::activate(wide, config_);
     auto out = at::empty({wide.size(0), config_.intermediate}, wide.options());
     by_type(wide.scalar_type(), [&](auto* tag) {
       using T = Pointee<decltype(tag)>;
@@ -154,6 +158,7 @@ class Pass {
   }
 
   at::Tensor activate_backward(const at::Tensor& dout, const at::Tensor& wide) const {
+    if (portable::wanted(wide)) return portable::activate_backward(dout, wide, config_);
     auto dwide = at::empty_like(wide);
     by_type(wide.scalar_type(), [&](auto* tag) {
       using T = Pointee<decltype(tag)>;
@@ -180,11 +185,22 @@ class Pass {
   void for_blocks(at::ScalarType type, F&& f) const {
     const std::int64_t heads = config_.heads, total = size_.batch * heads;
     const std::int64_t groups = std::max<std::int64_t>(1, kGroupsAtOnce / heads) * heads, block = query_block(type);
-    for (std::int64_t group = 0; group < total; group += groups) {
-      for (std::int64_t first = 0; first < size_.sequence; first += block) {
-        const std::int64_t queries = std::min(block, size_.sequence - first);
-        f(Part{group, std::min(groups, total - group), first, queries, first + queries});
+    const auto chunks = static_cast<std::size_t>((total + groups - 1) / groups);
+    const auto run = [&](std::size_t begin, std::size_t end) {
+      for (auto group = static_cast<std::int64_t>(begin) * groups; group < static_cast<std::int64_t>(end) * groups;
+           group += groups) {
+        for (std::int64_t first = 0; first < size_.sequence; first += block) {
+          const std::int64_t queries = std::min(block, size_.sequence - first);
+          f(Part{group, std::min(groups, total - group), first, queries, first + queries});
+        }
       }
+    };
+    // A thread takes whole groups, each with its own products: hundreds of loops a layer, each shared by all threads,
+    // would wait for one another longer than they run. With too few groups the loops are shared after all.
+    if (chunks >= static_cast<std::size_t>(threads())) {
+      parallel_for(chunks, 1, run);
+    } else {
+      run(0, chunks);
     }
   }
   // total [groups, sequence, D] += part [groups, keys, D] on the first keys.
@@ -229,6 +245,8 @@ BlockStage::BlockStage(const StageOptions& options)
       data<float>(sine_)[position * half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
     }
   }
+  cosine_ = cosine_.to(options.device);
+  sine_ = sine_.to(options.device);
 }
 
 BlockStage::~BlockStage() = default;
@@ -236,7 +254,11 @@ BlockStage::~BlockStage() = default;
 void BlockStage::set_weights(const float* flat) {
   flat_ = flat;
   const auto size = static_cast<std::int64_t>(layout_.size);
-  if (options_.precision == Precision::kFp32) {
+  if (!options_.device.is_cpu()) {
+    moved_ = at::from_blob(const_cast<float*>(flat), {size}, at::kFloat).to(options_.device);
+    flat_ = static_cast<const float*>(moved_.data_ptr());
+    weights_ = moved_.to(scalar_type(options_.precision));
+  } else if (options_.precision == Precision::kFp32) {
     weights_ = at::from_blob(const_cast<float*>(flat), {size}, at::kFloat);
   } else {
     if (!weights_.defined()) weights_ = at::empty({size}, at::kBFloat16);
@@ -310,6 +332,7 @@ at::Tensor BlockStage::forward(const at::Tensor& input, StageSaved* saved) const
     }
     saved->blocks.push_back(std::move(s));
   }
+  if (portable::wanted(x)) return x + delta;
   auto out = at::empty_like(x);
   by_type(x.scalar_type(), [&](auto* tag) {
     using T = Pointee<decltype(tag)>;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "model/ops.h"
+#include "model/portable.h"
 
 namespace tributary::model {
 namespace {
@@ -26,6 +27,15 @@ void EndStage::set_weights(const float* flat) {
   flat_ = flat;
   const auto& parameter = layout_.find(options_.config.tied ? names(options_.config).embedding : "lm_head.weight");
   const std::int64_t V = options_.config.vocabulary, H = options_.config.hidden;
+  if (!options_.device.is_cpu()) {
+    moved_ = at::from_blob(const_cast<float*>(flat), {static_cast<std::int64_t>(layout_.size)}, at::kFloat)
+                 .to(options_.device);
+    flat_ = static_cast<const float*>(moved_.data_ptr());
+    head_ = moved_.narrow(0, static_cast<std::int64_t>(parameter.offset), V * H)
+                .view({V, H})
+                .to(scalar_type(options_.precision));
+    return;
+  }
   const float* weight = flat + parameter.offset;
   if (options_.precision == Precision::kFp32) {
     head_ = at::from_blob(const_cast<float*>(weight), {V, H}, at::kFloat);
@@ -37,8 +47,26 @@ void EndStage::set_weights(const float* flat) {
   });
 }
 
+at::Tensor EndStage::table(const char* name, std::int64_t rows) const {
+  return at::from_blob(const_cast<float*>(flat_ + layout_.find(name).offset), {rows, options_.config.hidden},
+                       at::TensorOptions(at::kFloat).device(options_.device));
+}
+
+at::Tensor EndStage::on_device(const std::int32_t* tokens, std::int64_t count) const {
+  return at::from_blob(const_cast<std::int32_t*>(tokens), {count}, at::kInt).to(options_.device);
+}
+
 at::Tensor EndStage::embed(const std::int32_t* tokens) const {
   const auto& c = options_.config;
+  if (portable::wanted(head_)) {
+    const auto rows = options_.size.rows();
+    auto out = table(names(c).embedding, c.vocabulary).index_select(0, on_device(tokens, rows));
+    if (c.family == Family::kGpt)
+      out = out + table("transformer.wpe.weight", c.context)
+                      .narrow(0, 0, options_.size.sequence)
+                      .repeat({options_.size.batch, 1});
+    return out.to(scalar_type(options_.precision));
+  }
   auto out = at::empty({options_.size.rows(), c.hidden}, scalar_type(options_.precision));
   const float* table = flat_ + layout_.find(names(c).embedding).offset;
   const float* positions = c.family == Family::kGpt ? flat_ + layout_.find("transformer.wpe.weight").offset : nullptr;
@@ -54,6 +82,16 @@ at::Tensor EndStage::embed(const std::int32_t* tokens) const {
 
 void EndStage::embed_backward(const std::int32_t* tokens, const at::Tensor& dx, Gradients& gradients) const {
   const auto& c = options_.config;
+  if (portable::wanted(dx)) {
+    const auto wide = dx.to(at::kFloat);
+    auto sums = at::zeros({c.vocabulary, c.hidden}, wide.options());
+    sums.index_add_(0, on_device(tokens, options_.size.rows()), wide);
+    gradients.push_back({layout_.find(names(c).embedding).offset, sums});
+    if (c.family == Family::kGpt)
+      gradients.push_back({layout_.find("transformer.wpe.weight").offset,
+                           wide.view({options_.size.batch, options_.size.sequence, c.hidden}).sum(0)});
+    return;
+  }
   const auto rows = static_cast<std::size_t>(options_.size.rows());
   const std::size_t H = c.hidden, sequence = static_cast<std::size_t>(options_.size.sequence);
   // Rows by token, each token's in their order: the order of the sums.
@@ -116,15 +154,20 @@ EndStage::HeadResult EndStage::run(const at::Tensor& x, const std::int32_t* targ
     const std::int64_t count = std::min(chunk, N - begin);
     const auto rows = normed.out.narrow(0, begin, count);
     auto logits = at::mm(rows, head_.t());
-    by_type(x.scalar_type(), [&](auto* tag) {
-      using T = Pointee<decltype(tag)>;
-      const typename RowKernels<T>::CrossEntropy arguments{data<T>(logits), targets + begin, losses.data() + begin,
-                                                           static_cast<std::size_t>(V),
-                                                           gradients ? static_cast<float>(scale) : 0.0f};
-      parallel_for(static_cast<std::size_t>(count), kRowGrain, [&](std::size_t first, std::size_t last) {
-        kernels().rows<T>().cross_entropy(arguments, first, last);
+    if (portable::wanted(x)) {
+      const auto part = portable::cross_entropy(logits, on_device(targets + begin, count), gradients ? scale : 0);
+      const auto host = part.to(at::kCPU).contiguous();
+      std::copy_n(data<float>(host), count, losses.begin() + begin);
+    } else
+      by_type(x.scalar_type(), [&](auto* tag) {
+        using T = Pointee<decltype(tag)>;
+        const typename RowKernels<T>::CrossEntropy arguments{data<T>(logits), targets + begin, losses.data() + begin,
+                                                             static_cast<std::size_t>(V),
+                                                             gradients ? static_cast<float>(scale) : 0.0f};
+        parallel_for(static_cast<std::size_t>(count), kRowGrain, [&](std::size_t first, std::size_t last) {
+          kernels().rows<T>().cross_entropy(arguments, first, last);
+        });
       });
-    });
     if (!gradients) continue;
     auto drows = dnormed.narrow(0, begin, count);
     at::mm_out(drows, logits, head_);
@@ -133,7 +176,11 @@ EndStage::HeadResult EndStage::run(const at::Tensor& x, const std::int32_t* targ
       dhead = part;
     } else {
       // Chunks are summed in fp32, in order.
-      if (!dhead.defined()) dhead = at::zeros({V, c.hidden}, at::kFloat);
+      if (!dhead.defined()) dhead = at::zeros({V, c.hidden}, x.options().dtype(at::kFloat));
+      if (portable::wanted(x)) {
+        dhead.add_(part);
+        continue;
+      }
       by_type(part.scalar_type(), [&](auto* tag) {
         using T = Pointee<decltype(tag)>;
         parallel_for(static_cast<std::size_t>(part.numel()), kElementGrain, [&](std::size_t first, std::size_t last) {

@@ -1,21 +1,10 @@
 #include "model/ops.h"
 
-#include <ATen/Parallel.h>
+#include "model/portable.h"
 
 #include <algorithm>
 
 namespace tributary::model {
-
-void parallel_for(std::size_t count, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& body) {
-  if (count == 0) return;
-  const std::size_t chunks = (count + grain - 1) / grain;
-  at::parallel_for(0, static_cast<std::int64_t>(chunks), 1, [&](std::int64_t begin, std::int64_t end) {
-    body(static_cast<std::size_t>(begin) * grain, std::min(count, static_cast<std::size_t>(end) * grain));
-  });
-}
-
-void set_threads(int count) { at::set_num_threads(count); }
-int threads() { return at::get_num_threads(); }
 
 at::ScalarType scalar_type(Precision precision) { return precision == Precision::kFp32 ? at::kFloat : at::kBFloat16; }
 
@@ -37,6 +26,7 @@ at::Tensor sum_blocks(const at::Tensor& partial) {
 
 NormResult norm_forward(const at::Tensor& x, const at::Tensor& delta, const float* weight, const float* bias,
                         double epsilon) {
+  if (portable::wanted(x)) return portable::norm_forward(x, delta, weight, bias, epsilon);
   const auto rows = static_cast<std::size_t>(x.size(0)), width = static_cast<std::size_t>(x.size(1));
   NormResult result{delta.defined() ? at::empty_like(x) : x, at::empty_like(x), at::empty({x.size(0)}, at::kFloat), {}};
   if (bias) result.mean = at::empty({x.size(0)}, at::kFloat);
@@ -61,6 +51,7 @@ NormResult norm_forward(const at::Tensor& x, const at::Tensor& delta, const floa
 
 at::Tensor norm_backward(const at::Tensor& dy, const NormSaved& saved, const at::Tensor& residual, const float* weight,
                          bool layer_norm, std::uint64_t offset, Gradients& gradients) {
+  if (portable::wanted(dy)) return portable::norm_backward(dy, saved, residual, weight, layer_norm, offset, gradients);
   const auto rows = static_cast<std::size_t>(dy.size(0)), width = static_cast<std::size_t>(dy.size(1));
   const auto blocks = static_cast<std::int64_t>(row_blocks(rows));
   auto dx = at::empty_like(saved.x);
@@ -88,6 +79,7 @@ at::Tensor norm_backward(const at::Tensor& dy, const NormSaved& saved, const at:
 }
 
 at::Tensor column_sums(const at::Tensor& x) {
+  if (portable::wanted(x)) return x.to(at::kFloat).sum(0);
   const auto rows = static_cast<std::size_t>(x.size(0)), width = static_cast<std::size_t>(x.size(1));
   auto partial = at::empty({static_cast<std::int64_t>(row_blocks(rows)), x.size(1)}, at::kFloat);
   by_type(x.scalar_type(), [&](auto* tag) {

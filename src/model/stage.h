@@ -42,6 +42,8 @@ struct StageOptions {
   Precision precision = Precision::kFp32;
   BatchSize size;
   bool recompute = false;  // keep only each block's input, and run its forward pass again in the backward pass
+  // Of activations and of the weights for computing. Elsewhere than on the CPU portable.h does what the kernels do.
+  at::Device device = at::kCPU;
 };
 
 // Stages 1..S.
@@ -64,9 +66,10 @@ class BlockStage {
 
   StageOptions options_;
   StageLayout layout_;
-  at::Tensor cosine_, sine_;  // [sequence, D / 2], llama
-  const float* flat_ = nullptr;
-  at::Tensor weights_;  // the flat vector in the compute type
+  at::Tensor cosine_, sine_;     // [sequence, D / 2], llama
+  const float* flat_ = nullptr;  // on the device
+  at::Tensor moved_;             // the flat vector there, if that is not the CPU
+  at::Tensor weights_;           // the flat vector in the compute type
   std::vector<Block> blocks_;
 };
 
@@ -89,6 +92,9 @@ class EndStage {
 
  private:
   HeadResult run(const at::Tensor& x, const std::int32_t* targets, double scale, Gradients* gradients) const;
+  // For portable.h: a matrix of fp32 weights, and ids, where the device can read them.
+  at::Tensor table(const char* name, std::int64_t rows) const;
+  at::Tensor on_device(const std::int32_t* tokens, std::int64_t count) const;
   struct Normed {
     at::Tensor out, rstd, mean;
   };
@@ -96,8 +102,9 @@ class EndStage {
 
   StageOptions options_;
   StageLayout layout_;
-  const float* flat_ = nullptr;
-  at::Tensor head_;  // [V, H] in the compute type
+  const float* flat_ = nullptr;  // on the device
+  at::Tensor moved_;             // the flat vector there, if that is not the CPU
+  at::Tensor head_;              // [V, H] in the compute type
 };
 
 }  // namespace tributary::model

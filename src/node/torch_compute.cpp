@@ -34,7 +34,8 @@ struct Held {
                                             stage,
                                             options.precision,
                                             {options.batch, options.sequence},
-                                            options.recompute_activations};
+                                            options.recompute_activations,
+                                            at::Device(options.device)};
     if (stage.value() == 0) {
       end.emplace(stage_options);
     } else {
@@ -98,14 +99,14 @@ struct TorchCompute::Implementation {
 };
 
 Result<Payload> TorchCompute::Implementation::encode(const at::Tensor& tensor) const {
-  return encode_tensor(tensor, options.wire);
+  return encode_tensor(tensor.to(at::kCPU).contiguous(), options.wire);
 }
 
 Result<at::Tensor> TorchCompute::Implementation::decode(const Payload& payload, BadInput which,
                                                         TaskResult& result) const {
   auto tensor =
       decode_tensor(payload, options.wire, rows(), options.config.hidden, model::scalar_type(options.precision));
-  if (tensor) return tensor;
+  if (tensor) return tensor->to(at::Device(options.device));
   result.bad_input = which;
   return Error{std::string(which == BadInput::kInput ? "the activation " : "the gradient ") + tensor.error().message};
 }
@@ -197,6 +198,7 @@ Result<void> TorchCompute::Implementation::pipeline(const Task& task, Held& held
     const auto inputs = columns(options.tokens(task.iteration, task.microbatch), 0, 0);
     held.end->embed_backward(inputs.data(), *dx, gradients);
   }
+  for (auto& piece : gradients) piece.values = piece.values.to(at::kCPU).contiguous();
   if (auto checked = held.store.check(gradients); !checked) return checked;
   if (retracted) {
     *retracted = std::move(gradients);
@@ -333,10 +335,21 @@ std::uint64_t ComputeOptions::payload_bytes() const {
   return encoded_bytes(wire, std::uint64_t{batch} * sequence * config.hidden);
 }
 
+std::string devices_here() { return at::hasCUDA() ? "cpu, cuda" : "cpu"; }
+
 Result<std::unique_ptr<TorchCompute>> TorchCompute::create(ComputeOptions options) {
   auto faults = options.config.check();
   if (options.batch == 0 || options.sequence == 0 || options.microbatches == 0) {
     faults.emplace_back("training.batch, training.sequence and training.microbatches must be at least 1");
+  }
+  if (options.device != "cpu" && options.device != "cuda") {
+    faults.push_back("training.device is \"" + options.device + "\"; it must be \"cpu\" or \"cuda\"");
+  } else if (options.device == "cuda" && !at::hasCUDA()) {
+    faults.emplace_back(
+        "training.device is \"cuda\", but this LibTorch sees no GPU: take \"cpu\", or build with TORCH_DIR set to a "
+        "LibTorch for CUDA");
+  } else if (options.device == "cuda" && options.reproducible) {
+    faults.emplace_back("training.reproducible needs training.device = \"cpu\": a GPU does not promise the same bits");
   }
   if (options.sequence > options.config.context) faults.emplace_back("training.sequence exceeds model.context");
   if (faults.empty()) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -29,6 +30,8 @@ struct ComputeOptions {
   std::uint32_t sequence = 1;
   model::Precision precision = model::Precision::kFp32;
   WireType wire = WireType::kBf16;
+  // "cpu" or "cuda": of activations, weights for computing and gradients; state, sums and payloads stay on the CPU.
+  std::string device = "cpu";
   // Sums in fixed point (unit 2^-44, int64, wrapping): the same bits in every order. Partial sums are then int64.
   bool reproducible = false;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
@@ -44,6 +47,9 @@ struct ComputeOptions {
   // Bytes of an activation or gradient on the wire.
   std::uint64_t payload_bytes() const;
 };
+
+// "cpu" or "cpu, cuda": what this LibTorch can compute on.
+std::string devices_here();
 
 class TorchCompute : public swarm::Compute {
  public:

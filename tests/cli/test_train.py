@@ -209,3 +209,15 @@ def test_two_processes_do_not_train_one_run(tmp_path, tributary, config):
         rest, _ = first.communicate(timeout=60)
     assert first.returncode == 0
     assert "the same command resumes" in rest
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path, tributary, config):
+    done = tributary("train", config, "--runs", tmp_path / "runs", "--set", "training.device='tpu'")
+    assert done.returncode == 2 and "training.device" in done.stderr and '"cuda"' in done.stderr, done.stderr
+    found = tributary("doctor", "--runs", tmp_path / "runs").stdout
+    assert "LibTorch computes on cpu" in found
+    if "LibTorch computes on cpu, cuda" in found:
+        pytest.skip("there is a GPU")
+    done = tributary("train", config, "--runs", tmp_path / "runs", "--set", "training.device='cuda'", "--set",
+                     "training.reproducible=false")
+    assert done.returncode == 1 and "sees no GPU" in done.stderr and "TORCH_DIR" in done.stderr, done.stderr

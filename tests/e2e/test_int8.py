@@ -48,6 +48,7 @@ stages = 8
         rows = [json.loads(line) for line in (tmp_path / wire / "near" / "metrics.jsonl").read_text().splitlines()]
         loss[wire] = next(row["held_out_loss"] for row in rows if "held_out_loss" in row)
         first = next(row["loss"] for row in rows if "loss" in row)
+    print(f"held-out loss after 120 iterations: {loss}")
     assert loss["bf16"] < first - 2, loss
     assert loss["int8"] != loss["bf16"]
     assert abs(loss["int8"] - loss["bf16"]) < 0.03 * loss["bf16"], loss

@@ -52,6 +52,20 @@ ComputeOptions options(std::uint32_t stages, model::Family family = model::Famil
   return o;
 }
 
+TEST(TorchCompute, ADeviceThatIsNotThereIsNamed) {
+  auto o = options(1);
+  o.device = "gpu";
+  auto made = TorchCompute::create(o);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message.find("\"gpu\""), std::string::npos);
+  EXPECT_NE(devices_here().find("cpu"), std::string::npos);
+  if (devices_here() != "cpu") GTEST_SKIP() << "there is a GPU";
+  o.device = "cuda";
+  made = TorchCompute::create(o);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message.find("sees no GPU"), std::string::npos);
+}
+
 std::unique_ptr<TorchCompute> make(ComputeOptions o) {
   auto compute = TorchCompute::create(std::move(o));
   EXPECT_TRUE(compute.ok()) << compute.error().message;

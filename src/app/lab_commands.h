@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "app/commands.h"
 
@@ -11,6 +13,24 @@ class App;
 }
 
 namespace tributary::app {
+
+struct FlowCompareArguments {
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> routers;  // empty: all
+  std::uint64_t seeds = 5;
+  bool json = false;
+};
+// A table of flows, cost, gap, messages and rounds.
+int flow_compare(const FlowCompareArguments& arguments);
+
+struct FlowGenerateArguments {
+  std::size_t data_nodes = 1, stages = 8, relays = 8;
+  std::int32_t least_capacity = 1, most_capacity = 5;
+  bool ten_locations = false;
+  std::uint64_t seed = 1;
+  std::filesystem::path out;  // empty: standard output
+};
+int flow_generate(const FlowGenerateArguments& arguments);
 
 struct SimPlayArguments {
   std::filesystem::path file;

@@ -88,8 +88,9 @@ Result<void> PredictFaults::check(const PredictWorld& world) const {
 
 Predictor::Predictor(const PredictWorld& world) : engine_(std::make_unique<PredictEngine>(world)) {}
 Predictor::~Predictor() = default;
-const Prediction& Predictor::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace) {
-  return engine_->run(plan, faults, trace);
+const Prediction& Predictor::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace,
+                                 PredictPolicy* policy) {
+  return engine_->run(plan, faults, trace, policy);
 }
 
 Result<Prediction> predict(const PredictWorld& world, const PredictPlan& plan, const PredictFaults& faults,

@@ -44,6 +44,7 @@ void PredictEngine::crash(std::uint32_t id) {
   NodeState& node = nodes_[id];
   if (node.dead) return;
   node.dead = true;
+  if (faults_->exactly_once) schedule(now_ + faults_->detection_s, EventKind::kDetection, id, id, kNone - 1);
   node.busy = false;
   node.sending = kNone;
   node.forward.clear();
@@ -91,6 +92,7 @@ void PredictEngine::expect_detection(std::uint32_t id, std::uint32_t dead) {
 void PredictEngine::detected(std::uint32_t id, std::uint32_t dead) {
   if (nodes_[id].dead || known_at_[id * nodes_.size() + dead] < now_) return;
   if (trace_) trace_->detections.push_back({now_, id, dead});
+  if (policy_) policy_->seen(id, dead, faults_->detection_s);
   learn(id, dead);
 }
 

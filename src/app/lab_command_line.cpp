@@ -3,6 +3,7 @@
 
 #include "app/lab_commands.h"
 #include "flow/router.h"
+#include "sim/baseline.h"
 
 namespace tributary::app {
 namespace {
@@ -67,6 +68,29 @@ void add_play(CLI::App& sim, int& code) {
   command->callback([arguments, &code] { code = sim_play(*arguments); });
 }
 
+void add_sim_compare(CLI::App& sim, int& code) {
+  auto arguments = std::make_shared<SimCompareArguments>();
+  std::string policies;
+  for (const auto& name : sim::baseline_names()) policies += (policies.empty() ? "" : " | ") + name;
+  auto* command = sim.add_subcommand("compare", "Published methods and ours in one event model: a table");
+  command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
+  command->add_option("--policies", arguments->policies, "of " + policies + "; default: all")->delimiter(',');
+  command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--seeds", arguments->seeds, "runs of each file")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--iterations", arguments->iterations, "of each run")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the rows as a JSON list");
+  command->footer(
+      "Example: tributary sim compare tests/data/sim/worlds/b0.json --churn 0.1 --policies swarm,gwtf,ours");
+  command->callback([arguments, &code] { code = sim_compare(*arguments); });
+}
+
 }  // namespace
 
 void add_flow_commands(CLI::App& flow, int& code) {
@@ -74,6 +98,9 @@ void add_flow_commands(CLI::App& flow, int& code) {
   add_compare(flow, code);
   add_generate(flow, code);
 }
-void add_sim_commands(CLI::App& sim, int& code) { add_play(sim, code); }
+void add_sim_commands(CLI::App& sim, int& code) {
+  add_play(sim, code);
+  add_sim_compare(sim, code);
+}
 
 }  // namespace tributary::app

@@ -39,6 +39,17 @@ struct SimPlayArguments {
 // A fixed scenario through the cost model.
 int sim_play(const SimPlayArguments& arguments);
 
+struct SimCompareArguments {
+  std::vector<std::filesystem::path> files;  // scenarios or world files
+  std::vector<std::string> policies;         // empty: all
+  std::vector<double> churn = {0, 0.1, 0.2};
+  std::uint64_t seeds = 1;
+  std::uint64_t iterations = 11;
+  bool json = false;
+};
+// Published baselines and our policy in one event model.
+int sim_compare(const SimCompareArguments& arguments);
+
 // Add the laboratory's subcommands; their exit codes go to `code`, which must outlive the parsing.
 void add_flow_commands(CLI::App& flow, int& code);
 void add_sim_commands(CLI::App& sim, int& code);

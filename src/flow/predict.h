@@ -96,10 +96,11 @@ class PredictPolicy {
 };
 
 struct Prediction {
-  std::vector<double> done_s;       // by microbatch, in the plan's order; infinite: never
-  std::vector<double> stage_end_s;  // [stage - 1]: the end of its last backward pass
-  double pipeline_end_s = 0;        // the last of done_s
-  double iteration_end_s = 0;       // with aggregation
+  std::vector<double> done_s;        // by microbatch, in the plan's order; infinite: never
+  std::vector<double> stage_end_s;   // [stage - 1]: the end of its last backward pass
+  double pipeline_end_s = 0;         // the last of done_s
+  double iteration_end_s = 0;        // with aggregation
+  std::vector<double> aggregated_s;  // [stage - 1]: the end of its aggregation
   // [microbatch * stages + stage - 1]: whose gradients hold its part; only if there are crashes.
   std::vector<std::uint32_t> gradient_at;
 };

@@ -110,7 +110,7 @@ void PredictEngine::launch(std::uint32_t d) {
 
 void PredictEngine::send_forward(std::uint32_t from, std::uint32_t microbatch, std::uint32_t position, bool repair) {
   std::uint32_t to = node_at(microbatch, position);
-  if (policy_ && position <= stages_ && !repair) {
+  if (policy_ && position <= stages_ && (!repair || knows(from, to))) {
     to = policy_->choose(*this, from, microbatch, position, to);
     if (to == PredictPolicy::kWait) return parked_.push_back({from, microbatch, position, repair});
     slot(path_, microbatch, position) = to;
@@ -213,9 +213,9 @@ void PredictEngine::end_send(std::uint32_t id) {
 
 void PredictEngine::deliver(Message message) {
   const std::uint32_t id = message.to, microbatch = message.microbatch, position = message.position;
+  if (message.kind == MessageKind::kReplay) return replay_arrived(id, microbatch, position);
   if (faulty_ && result_.done_s[microbatch] <= now_) return;  // two hops had its work done again
   NodeState& node = nodes_[id];
-  if (message.kind == MessageKind::kReplay) return replay_arrived(id, microbatch, position);
   Task task{now_, plan_->microbatches[microbatch].id, microbatch, position, 'F', message.repair, message.enqueued_s};
   if (message.kind == MessageKind::kForward) {
     // It has done its part already: the gradient is there, or else the output.
@@ -309,10 +309,12 @@ void PredictEngine::finish() {
     for (std::uint32_t m = 0; m < plan_->microbatches.size(); ++m)
       for (std::uint32_t s = 1; s <= stages_; ++s) result_.gradient_at.push_back(slot(kept_gradient_, m, s));
   result_.iteration_end_s = result_.pipeline_end_s;
+  result_.aggregated_s.assign(stages_, result_.pipeline_end_s);
   if (world_.aggregation_bytes > 0)
     for (std::uint32_t s = 1; s <= stages_; ++s) {
       const double start = plan_->aggregate_per_stage ? result_.stage_end_s[s - 1] : result_.pipeline_end_s;
-      result_.iteration_end_s = std::max(result_.iteration_end_s, start + aggregation(s));
+      result_.aggregated_s[s - 1] = start + aggregation(s);
+      result_.iteration_end_s = std::max(result_.iteration_end_s, result_.aggregated_s[s - 1]);
     }
   if (!trace_) return;
   std::sort(trace_->tasks.begin(), trace_->tasks.end(), [](const auto& a, const auto& b) {

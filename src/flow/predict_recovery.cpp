@@ -188,9 +188,11 @@ void PredictEngine::restart(std::uint32_t from, std::uint32_t microbatch) {
     std::uint32_t& holder = slot(holds_slot_, microbatch, s);
     if (holder == kNone) continue;
     --nodes_[holder].held;
+    given_[holder] = std::max(0, given_[holder] - 1);
     mark(holder);
     holder = kNone;
   }
+  if (policy_) ask_again();
   const double takes = from == data_node ? 0 : world_.latency(from, data_node);
   schedule(now_ + takes, EventKind::kControl, data_node, microbatch, kNone);
   const std::size_t n = nodes_.size();

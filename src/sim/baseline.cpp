@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kPublishedTimeOut = 20;  // s
 constexpr double kLeastDetection = 0.5;   // s; ours: three mean round trips, at least this
-constexpr int kSearchTrials = 1500;
+constexpr int kSearchTrials = 2500;
 constexpr int kWarmUp = 3;
 
 flow::PredictWorld to_world(const Scenario& scenario, std::int32_t launched) {
@@ -48,6 +48,7 @@ class Baseline {
     for (const double latency : world().latency_s) sum += latency;
     const auto pairs = static_cast<double>(world().latency_s.size());
     detection_s_ = ours_ ? std::max(kLeastDetection, 3 * 2 * sum / pairs) : kPublishedTimeOut;
+    if (ours_) planned_ = std::make_unique<PlanPolicy>(world());
     if (options.policy == "gwtf") flows_ = std::make_unique<FlowPolicy>(world());
     const std::map<std::string, SwarmKind> kinds = {{"swarm", SwarmKind::kGreedy},
                                                     {"swarm-refusing", SwarmKind::kRefusing},
@@ -140,6 +141,7 @@ class Baseline {
     flow::PredictPolicy* policy = nullptr;
     if (swarm_) policy = swarm_.get();
     if (flows_) policy = flows_.get();
+    if (ours_) policy = planned_.get();
     const flow::Prediction& prediction = predictors_[world_index]->run(plan_, faults, nullptr, policy);
     return count(prediction, faults);
   }
@@ -243,17 +245,18 @@ class Baseline {
     BaselineIteration iteration;
     const std::uint32_t stages = world().stages();
     const auto all = static_cast<double>(plan_.microbatches.size());
-    std::vector<double> end(stages, prediction.iteration_end_s);
+    std::vector<double> end = prediction.aggregated_s;
     if (!ours_)
       for (std::uint32_t s = 1; s <= stages; ++s) end[s - 1] = ring_end(s, prediction.pipeline_end_s, faults);
     iteration.duration_s = *std::max_element(end.begin(), end.end());
     const auto lost = [&](std::uint32_t relay, double until) {
-      return std::any_of(faults.crashes.begin(), faults.crashes.end(),
+      return relay >= world().nodes.size() ||
+             std::any_of(faults.crashes.begin(), faults.crashes.end(),
                          [&](const auto& crash) { return crash.node == relay && crash.at_s < until; });
     };
     for (std::size_t m = 0; m < plan_.microbatches.size(); ++m) {
       std::uint32_t there = stages;
-      for (std::uint32_t s = 1; s <= stages && !prediction.gradient_at.empty() && !ours_; ++s)
+      for (std::uint32_t s = 1; s <= stages && !prediction.gradient_at.empty(); ++s)
         there -= lost(prediction.gradient_at[m * stages + s - 1], end[s - 1]);
       iteration.parts += static_cast<double>(there) / stages;
       iteration.accepted += there == stages;
@@ -285,6 +288,7 @@ class Baseline {
   std::vector<std::unique_ptr<flow::Predictor>> predictors_;
   std::unique_ptr<SwarmPolicy> swarm_;
   std::unique_ptr<FlowPolicy> flows_;
+  std::unique_ptr<PlanPolicy> planned_;
   flow::PredictPlan plan_;
   std::vector<std::vector<std::uint32_t>> replacements_;
   std::vector<double> away_until_;

@@ -5,6 +5,20 @@ namespace {
 
 constexpr double kOld = 0.6, kStart = 0.5;
 
+// The relay that would have computed first what `from` sends it now, by the work given to each.
+std::uint32_t stand_in(const flow::PredictWorld& world, const flow::PredictPolicy::View& view, std::uint32_t from,
+                       std::uint32_t stage) {
+  std::uint32_t best = flow::PredictPolicy::kWait;
+  double least = 0;
+  for (std::uint32_t to = 0; to < world.nodes.size(); ++to) {
+    if (world.nodes[to].stage != stage || view.knows_dead(from, to)) continue;
+    const double takes = world.latency(from, to) + world.message_bytes / world.bandwidth(from, to) +
+                         world.nodes[to].forward_s * (1 + world.backward_ratio) * (1 + view.given(to));
+    if (best == flow::PredictPolicy::kWait || takes < least) best = to, least = takes;
+  }
+  return best;
+}
+
 }  // namespace
 
 SwarmPolicy::SwarmPolicy(const flow::PredictWorld& world, SwarmKind kind, std::uint64_t seed)
@@ -57,15 +71,12 @@ std::uint32_t FlowPolicy::choose(const View& view, std::uint32_t from, std::uint
   }
   const std::uint32_t planned = flows_[flow][stage];
   if (!view.knows_dead(from, planned)) return planned;
-  std::uint32_t best = planned;
-  double least = 0;
-  for (std::uint32_t to = 0; to < world_.nodes.size(); ++to) {
-    if (world_.nodes[to].stage != stage || view.knows_dead(from, to)) continue;
-    const double takes = world_.latency(from, to) + world_.message_bytes / world_.bandwidth(from, to) +
-                         world_.nodes[to].forward_s * (1 + view.given(to));
-    if (best == planned || takes < least) best = to, least = takes;
-  }
-  return best;
+  return stand_in(world_, view, from, stage);
+}
+
+std::uint32_t PlanPolicy::choose(const View& view, std::uint32_t from, std::uint32_t, std::uint32_t stage,
+                                 std::uint32_t planned) {
+  return view.knows_dead(from, planned) ? stand_in(world_, view, from, stage) : planned;
 }
 
 void FlowPolicy::done(std::uint32_t microbatch) {

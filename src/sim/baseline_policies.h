@@ -45,4 +45,17 @@ class FlowPolicy final : public flow::PredictPolicy {
   std::vector<std::size_t> flow_of_;  // by microbatch; flows_.size(): none yet
 };
 
+// Ours: as planned; a dead relay is replaced by the one that would have computed first.
+class PlanPolicy final : public flow::PredictPolicy {
+ public:
+  explicit PlanPolicy(const flow::PredictWorld& world) : world_(world) {}
+  std::uint32_t choose(const View& view, std::uint32_t from, std::uint32_t microbatch, std::uint32_t stage,
+                       std::uint32_t planned) override;
+  void seen(std::uint32_t, std::uint32_t, double) override {}
+  void done(std::uint32_t) override {}
+
+ private:
+  const flow::PredictWorld& world_;
+};
+
 }  // namespace tributary::sim

@@ -1,5 +1,5 @@
 // Everything but plain deaths: freezes, partitions, restarts, joining, leaving, pausing, rewinding, excluding.
-#include "sim/scenario.h"
+#include "sim/staged.h"
 
 namespace tributary::sim {
 namespace {

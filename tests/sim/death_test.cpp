@@ -1,6 +1,6 @@
 // A death at each point of an iteration: the survivors do again what is lost, and nothing else, and the weights are
 // those of the undisturbed run.
-#include "sim/scenario.h"
+#include "sim/staged.h"
 
 namespace tributary::sim {
 namespace {

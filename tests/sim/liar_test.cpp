@@ -1,7 +1,7 @@
 // A node that sends numbers which are no numbers: named, left out, and nothing is lost through it.
 #include <utility>
 
-#include "sim/scenario.h"
+#include "sim/staged.h"
 
 namespace tributary::sim {
 namespace {

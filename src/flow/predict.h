@@ -109,7 +109,7 @@ struct Prediction {
 struct PredictTrace {
   struct Task {
     std::uint32_t node, microbatch;
-    char kind;  // F, H (head) or B
+    char kind;  // F, H (head), B, or R: both passes done again
     double start_s, end_s;
   };
   struct Send {

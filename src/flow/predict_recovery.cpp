@@ -125,7 +125,7 @@ void PredictEngine::deal_with(std::uint32_t id, std::uint32_t dead) {
 // Nothing moves any more and something launched is not done: what no rule above brings back, their data nodes miss.
 // False if that has been tried after every death already.
 bool PredictEngine::missed_all() {
-  if (!faulty_ || stalls_++ > faults_->crashes.size()) return false;
+  if (!faulty_ || stalls_++ > 4 * faults_->crashes.size()) return false;
   now_ += faults_->detection_s;
   for (std::uint32_t d = 0; d < nodes_.size(); ++d) {
     if (world_.nodes[d].stage != 0) continue;
@@ -138,6 +138,9 @@ bool PredictEngine::missed_all() {
     open_[m].clear();
     faults_->recovery == BackwardRecovery::kRestart ? restart(d, m) : send_forward(d, m, 1, true);
   }
+  // Replays whose inputs were lost on the way.
+  const auto open = replays_;
+  for (const Replay& each : open) replay(each.microbatch, each.stage);
   return true;
 }
 

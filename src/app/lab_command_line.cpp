@@ -2,19 +2,61 @@
 #include <memory>
 
 #include "app/lab_commands.h"
+#include "flow/router.h"
+#include "sim/baseline.h"
 
 namespace tributary::app {
 namespace {
+
+std::string routers() {
+  std::string list;
+  for (const auto& name : flow::router_names()) list += (list.empty() ? "" : " | ") + name;
+  return list;
+}
 
 void add_solve(CLI::App& flow, int& code) {
   auto arguments = std::make_shared<FlowSolveArguments>();
   auto* command = flow.add_subcommand("solve", "Route a network with one router");
   command->add_option("file", arguments->file, "network (JSON)")->required();
-  command->add_option("--router", arguments->router, "gwtf | swarm | optimal")->capture_default_str();
+  command->add_option("--router", arguments->router, routers())->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the router's random choices")->capture_default_str();
   command->add_flag("--json", arguments->json, "print flows, count, cost, messages and rounds as JSON");
-  command->footer("Example: tributary flow solve tests/data/flow/thesis-6x6-one-source.json --router gwtf");
+  command->footer("Example: tributary flow solve tests/data/flow/thesis-6x6-one-source.json --router planned");
   command->callback([arguments, &code] { code = flow_solve(*arguments); });
+}
+
+void add_compare(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowCompareArguments>();
+  auto* command = flow.add_subcommand("compare", "Route networks with several routers: a table");
+  command->add_option("files", arguments->files, "networks (JSON)")->required();
+  command->add_option("--routers", arguments->routers, "of " + routers() + "; default: all")->delimiter(',');
+  command->add_option("--seeds", arguments->seeds, "how many seeds each")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the rows as a JSON list");
+  command->footer(
+      "Example: tributary flow compare tests/data/flow/thesis-6x6-one-source.json --routers planned,gwtf --seeds 3");
+  command->callback([arguments, &code] { code = flow_compare(*arguments); });
+}
+
+void add_generate(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowGenerateArguments>();
+  auto* command = flow.add_subcommand("generate", "Draw a random network, the same for the same seed");
+  command->add_option("--data-nodes", arguments->data_nodes)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--stages", arguments->stages)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--relays", arguments->relays, "of each stage")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--least-capacity", arguments->least_capacity, "of a relay: flows at a time")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command->add_option("--most-capacity", arguments->most_capacity)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_flag("--ten-locations", arguments->ten_locations,
+                    "costs in ms between ten places of the world; otherwise 1 to 100 at random");
+  command->add_option("--seed", arguments->seed)->capture_default_str();
+  command->add_option("--out", arguments->out, "file to write; default: standard output");
+  command->footer("Example: tributary flow generate --data-nodes 3 --ten-locations --seed 7 --out network.json");
+  command->callback([arguments, &code] { code = flow_generate(*arguments); });
 }
 
 void add_play(CLI::App& sim, int& code) {
@@ -53,11 +95,39 @@ void add_run(CLI::App& sim, int& code) {
   command->callback([arguments, &code] { code = sim_run(*arguments); });
 }
 
+void add_sim_compare(CLI::App& sim, int& code) {
+  auto arguments = std::make_shared<SimCompareArguments>();
+  std::string policies;
+  for (const auto& name : sim::baseline_names()) policies += (policies.empty() ? "" : " | ") + name;
+  auto* command = sim.add_subcommand("compare", "Published methods and ours in one event model: a table");
+  command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
+  command->add_option("--policies", arguments->policies, "of " + policies + "; default: all")->delimiter(',');
+  command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--seeds", arguments->seeds, "runs of each file")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--iterations", arguments->iterations, "of each run")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the rows as a JSON list");
+  command->footer(
+      "Example: tributary sim compare tests/data/sim/worlds/b0.json --churn 0.1 --policies swarm,gwtf,ours");
+  command->callback([arguments, &code] { code = sim_compare(*arguments); });
+}
+
 }  // namespace
 
-void add_flow_commands(CLI::App& flow, int& code) { add_solve(flow, code); }
+void add_flow_commands(CLI::App& flow, int& code) {
+  add_solve(flow, code);
+  add_compare(flow, code);
+  add_generate(flow, code);
+}
 void add_sim_commands(CLI::App& sim, int& code) {
   add_run(sim, code);
+  add_sim_compare(sim, code);
   add_play(sim, code);
   add_chaos(sim, code);
 }

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "app/commands.h"
 
@@ -12,12 +14,41 @@ class App;
 
 namespace tributary::app {
 
+struct FlowCompareArguments {
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> routers;  // empty: all
+  std::uint64_t seeds = 5;
+  bool json = false;
+};
+// A table of flows, cost, gap, messages and rounds.
+int flow_compare(const FlowCompareArguments& arguments);
+
+struct FlowGenerateArguments {
+  std::size_t data_nodes = 1, stages = 8, relays = 8;
+  std::int32_t least_capacity = 1, most_capacity = 5;
+  bool ten_locations = false;
+  std::uint64_t seed = 1;
+  std::filesystem::path out;  // empty: standard output
+};
+int flow_generate(const FlowGenerateArguments& arguments);
+
 struct SimPlayArguments {
   std::filesystem::path file;
   bool json = false;
 };
 // A fixed scenario through the cost model.
 int sim_play(const SimPlayArguments& arguments);
+
+struct SimCompareArguments {
+  std::vector<std::filesystem::path> files;  // scenarios or world files
+  std::vector<std::string> policies;         // empty: all
+  std::vector<double> churn = {0, 0.1, 0.2};
+  std::uint64_t seeds = 1;
+  std::uint64_t iterations = 11;
+  bool json = false;
+};
+// Published baselines and our policy in one event model.
+int sim_compare(const SimCompareArguments& arguments);
 
 // Add the laboratory's subcommands; their exit codes go to `code`, which must outlive the parsing.
 void add_flow_commands(CLI::App& flow, int& code);

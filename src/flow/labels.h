@@ -11,7 +11,7 @@ namespace tributary::flow {
 
 struct LabelsOptions {
   // Sides on a label's path at first; it grows while nothing changes, up to all sides there are.
-  std::size_t first_length = 6;
+  std::size_t first_length = 10;
   // With several data nodes: how often each flow looks for a new way.
   int moves = 4;
 };

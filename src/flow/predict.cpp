@@ -78,6 +78,8 @@ Result<void> PredictFaults::check(const PredictWorld& world) const {
   }
   for (const std::uint32_t id : dead)
     if (!relay(id)) return fault("only relays can be dead, " + name(id) + " is none");
+  if (exactly_once && recovery == BackwardRecovery::kRestart)
+    return fault("exactly once goes with repair, not restart");
   if (!within(detection_s, kMaxSeconds)) return fault("the time of detection must be within 0 to 1e9 s");
   for (std::size_t s = 0; s < replacements.size(); ++s)
     for (const std::uint32_t id : replacements[s])
@@ -88,8 +90,9 @@ Result<void> PredictFaults::check(const PredictWorld& world) const {
 
 Predictor::Predictor(const PredictWorld& world) : engine_(std::make_unique<PredictEngine>(world)) {}
 Predictor::~Predictor() = default;
-const Prediction& Predictor::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace) {
-  return engine_->run(plan, faults, trace);
+const Prediction& Predictor::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace,
+                                 PredictPolicy* policy) {
+  return engine_->run(plan, faults, trace, policy);
 }
 
 Result<Prediction> predict(const PredictWorld& world, const PredictPlan& plan, const PredictFaults& faults,

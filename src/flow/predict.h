@@ -67,23 +67,49 @@ struct PredictFaults {
   std::vector<std::uint32_t> dead;  // from the start, and known to all
   double detection_s = 0;
   BackwardRecovery recovery = BackwardRecovery::kRepair;
+  // What a dead relay had done is done again: at crash + detection_s another relay of its stage gets the activation and
+  // the gradient that the neighbours kept, and computes both passes; it needs no slot. Aggregation waits for that.
+  bool exactly_once = false;
   // [stage]: who stands in, in order of preference; [0] is unused.
   std::vector<std::vector<std::uint32_t>> replacements;
   Result<void> check(const PredictWorld& world) const;
 };
 
+// Chooses relays while an iteration runs, instead of the paths of a plan: for baselines that route hop by hop.
+class PredictPolicy {
+ public:
+  static constexpr std::uint32_t kWait = ~std::uint32_t{0};
+  struct View {
+    virtual ~View() = default;
+    virtual bool knows_dead(std::uint32_t node, std::uint32_t dead) const = 0;
+    // Microbatches that a relay holds, or has been sent and not yet started.
+    virtual std::int32_t given(std::uint32_t relay) const = 0;
+  };
+  virtual ~PredictPolicy() = default;
+  // The relay of `stage` that `from` sends to; `planned` is the plan's. kWait: nobody now; asked again when a relay has
+  // ended a backward pass, or a microbatch is done.
+  virtual std::uint32_t choose(const View& view, std::uint32_t from, std::uint32_t microbatch, std::uint32_t stage,
+                               std::uint32_t planned) = 0;
+  // `to` has ended the forward pass of what `from` began to send `took_s` ago; or `from` has found it dead.
+  virtual void seen(std::uint32_t from, std::uint32_t to, double took_s) = 0;
+  virtual void done(std::uint32_t microbatch) = 0;
+};
+
 struct Prediction {
-  std::vector<double> done_s;       // by microbatch, in the plan's order; infinite: never
-  std::vector<double> stage_end_s;  // [stage - 1]: the end of its last backward pass
-  double pipeline_end_s = 0;        // the last of done_s
-  double iteration_end_s = 0;       // with aggregation
+  std::vector<double> done_s;        // by microbatch, in the plan's order; infinite: never
+  std::vector<double> stage_end_s;   // [stage - 1]: the end of its last backward pass
+  double pipeline_end_s = 0;         // the last of done_s
+  double iteration_end_s = 0;        // with aggregation
+  std::vector<double> aggregated_s;  // [stage - 1]: the end of its aggregation
+  // [microbatch * stages + stage - 1]: whose gradients hold its part; only if there are crashes.
+  std::vector<std::uint32_t> gradient_at;
 };
 
 // What happened, for those who want to see it: only what was completed.
 struct PredictTrace {
   struct Task {
     std::uint32_t node, microbatch;
-    char kind;  // F, H (head) or B
+    char kind;  // F, H (head), B, or R: both passes done again
     double start_s, end_s;
   };
   struct Send {
@@ -108,7 +134,8 @@ class Predictor {
   explicit Predictor(const PredictWorld& world);
   ~Predictor();
   // Requires plan.check(world) and faults.check(world). The answer is good until the next call. `trace` may be null.
-  const Prediction& run(const PredictPlan& plan, const PredictFaults& faults = {}, PredictTrace* trace = nullptr);
+  const Prediction& run(const PredictPlan& plan, const PredictFaults& faults = {}, PredictTrace* trace = nullptr,
+                        PredictPolicy* policy = nullptr);
 
  private:
   std::unique_ptr<PredictEngine> engine_;

@@ -16,14 +16,16 @@ PredictEngine::PredictEngine(const PredictWorld& world) : world_(world), stages_
   for (auto& known : aggregation_s_) known.assign(stages_, -1);
 }
 
-const Prediction& PredictEngine::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace) {
+const Prediction& PredictEngine::run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace,
+                                     PredictPolicy* policy) {
+  policy_ = policy;
   plan_ = &plan;
   faults_ = &faults;
   trace_ = trace;
   reset();
   launch_all();
   choose();
-  while (done_ < plan.microbatches.size()) {
+  while (unfinished()) {
     if (events_.empty() && (!missed_all() || (choose(), events_.empty()))) break;
     now_ = events_.front().at;
     while (!events_.empty() && events_.front().at == now_) {
@@ -64,6 +66,9 @@ void PredictEngine::reset() {
   result_.done_s.assign(count, std::numeric_limits<double>::infinity());
   result_.stage_end_s.assign(stages_, 0);
   faulty_ = !faults_->crashes.empty() || !faults_->dead.empty();
+  replays_.clear();
+  parked_.clear();
+  given_.assign(nodes_.size(), 0);
   if (faulty_) reset_faults();
   launch_row_.resize(count);
   for (std::uint32_t m = 0; m < count; ++m) launch_row_[m] = m;
@@ -105,6 +110,12 @@ void PredictEngine::launch(std::uint32_t d) {
 
 void PredictEngine::send_forward(std::uint32_t from, std::uint32_t microbatch, std::uint32_t position, bool repair) {
   std::uint32_t to = node_at(microbatch, position);
+  if (policy_ && position <= stages_ && (!repair || knows(from, to))) {
+    to = policy_->choose(*this, from, microbatch, position, to);
+    if (to == PredictPolicy::kWait) return parked_.push_back({from, microbatch, position, repair});
+    slot(path_, microbatch, position) = to;
+    ++given_[to];
+  }
   if (faulty_ && position <= stages_ && knows(from, to)) {
     to = replacement(from, position);
     if (to == kNone) return;  // nobody is left: it never ends
@@ -144,6 +155,7 @@ void PredictEngine::handle(const Event& event) {
       if (!node.dead) deliver(messages_[event.what]);
       return;
     case EventKind::kDetection:
+      if (event.turn == kNone - 1) return replay_for(event.what);
       return event.turn == kNone ? missed(event.what) : detected(event.node, event.what);
     case EventKind::kControl:
       if (event.turn == kNone) {  // a restart reaches the data node
@@ -163,6 +175,8 @@ void PredictEngine::end_task(std::uint32_t id) {
   mark(id);
   if (trace_)
     trace_->tasks.push_back({id, plan_->microbatches[task.microbatch].id, task.kind, node.task_start_s, now_});
+  if (task.kind == 'R') return replayed(id, task);
+  if (policy_ && task.kind == 'F') policy_->seen(node_at(task.microbatch, task.position - 1), id, now_ - task.since_s);
   if (faulty_ && task.kind == 'F') slot(kept_output_, task.microbatch, task.position) = id;
   if (task.kind == 'F') return send_forward(id, task.microbatch, task.position + 1, task.repair);
   bool held = task.kind == 'B';
@@ -174,6 +188,8 @@ void PredictEngine::end_task(std::uint32_t id) {
   }
   if (held) --node.held;
   if (task.kind == 'B') {
+    given_[id] = std::max(0, given_[id] - 1);
+    if (policy_) ask_again();
     double& end = result_.stage_end_s[task.position - 1];
     end = std::max(end, now_);
   }
@@ -197,9 +213,10 @@ void PredictEngine::end_send(std::uint32_t id) {
 
 void PredictEngine::deliver(Message message) {
   const std::uint32_t id = message.to, microbatch = message.microbatch, position = message.position;
+  if (message.kind == MessageKind::kReplay) return replay_arrived(id, microbatch, position);
   if (faulty_ && result_.done_s[microbatch] <= now_) return;  // two hops had its work done again
   NodeState& node = nodes_[id];
-  Task task{now_, plan_->microbatches[microbatch].id, microbatch, position, 'F', message.repair};
+  Task task{now_, plan_->microbatches[microbatch].id, microbatch, position, 'F', message.repair, message.enqueued_s};
   if (message.kind == MessageKind::kForward) {
     // It has done its part already: the gradient is there, or else the output.
     if (faulty_ && slot(kept_gradient_, microbatch, position) == id) return send_gradient(id, microbatch, position - 1);
@@ -218,6 +235,10 @@ void PredictEngine::deliver(Message message) {
     --node.held;
     // Elsewhere room comes only of restarts.
     faulty_ ? launch_all() : launch(id);
+    if (policy_) {
+      policy_->done(microbatch);
+      ask_again();
+    }
   }
   mark(id);
 }
@@ -261,6 +282,7 @@ void PredictEngine::start(std::uint32_t id, OrderedQueue<Task>& queue) {
   node.busy = true;
   node.task_start_s = now_;
   double takes = world.head_s;
+  if (node.task.kind == 'R') takes = (1 + world_.backward_ratio) * world.forward_s;
   if (node.task.kind == 'B') takes = world_.backward_ratio * world.forward_s;
   if (node.task.kind == 'F') {
     takes = world.forward_s;
@@ -281,11 +303,18 @@ void PredictEngine::choose_send(std::uint32_t id) {
 void PredictEngine::finish() {
   result_.pipeline_end_s = 0;
   for (const double done : result_.done_s) result_.pipeline_end_s = std::max(result_.pipeline_end_s, done);
+  for (const double end : result_.stage_end_s) result_.pipeline_end_s = std::max(result_.pipeline_end_s, end);
+  result_.gradient_at.clear();
+  if (faulty_)
+    for (std::uint32_t m = 0; m < plan_->microbatches.size(); ++m)
+      for (std::uint32_t s = 1; s <= stages_; ++s) result_.gradient_at.push_back(slot(kept_gradient_, m, s));
   result_.iteration_end_s = result_.pipeline_end_s;
+  result_.aggregated_s.assign(stages_, result_.pipeline_end_s);
   if (world_.aggregation_bytes > 0)
     for (std::uint32_t s = 1; s <= stages_; ++s) {
       const double start = plan_->aggregate_per_stage ? result_.stage_end_s[s - 1] : result_.pipeline_end_s;
-      result_.iteration_end_s = std::max(result_.iteration_end_s, start + aggregation(s));
+      result_.aggregated_s[s - 1] = start + aggregation(s);
+      result_.iteration_end_s = std::max(result_.iteration_end_s, result_.aggregated_s[s - 1]);
     }
   if (!trace_) return;
   std::sort(trace_->tasks.begin(), trace_->tasks.end(), [](const auto& a, const auto& b) {

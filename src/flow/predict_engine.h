@@ -41,10 +41,11 @@ class OrderedQueue {
   std::size_t head_ = 0;
 };
 
-class PredictEngine {
+class PredictEngine final : PredictPolicy::View {
  public:
   explicit PredictEngine(const PredictWorld& world);
-  const Prediction& run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace);
+  const Prediction& run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace,
+                        PredictPolicy* policy);
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -64,7 +65,7 @@ class PredictEngine {
       return a.kind != b.kind ? a.kind > b.kind : a.order > b.order;
     }
   };
-  enum class MessageKind : std::uint8_t { kForward, kGradient, kRequest };
+  enum class MessageKind : std::uint8_t { kForward, kGradient, kRequest, kReplay };
   struct Message {
     std::uint32_t from, to, microbatch, position;  // position: of the receiver
     MessageKind kind;
@@ -80,6 +81,7 @@ class PredictEngine {
     std::uint32_t position = 0;
     char kind = 0;
     bool repair = false;
+    double since_s = 0;  // when its message was enqueued
     bool operator<(const Task& other) const {
       return ready_s != other.ready_s ? ready_s < other.ready_s : id < other.id;
     }
@@ -142,6 +144,16 @@ class PredictEngine {
   void asked(Message request);
   void restart(std::uint32_t from, std::uint32_t microbatch);
   void close_messages(std::uint32_t sender, std::uint32_t sent);
+  // predict_replay.cpp
+  bool unfinished() const;
+  void replay_for(std::uint32_t dead);
+  void replay(std::uint32_t microbatch, std::uint32_t stage);
+  void replay_arrived(std::uint32_t node, std::uint32_t microbatch, std::uint32_t stage);
+  void replayed(std::uint32_t node, const Task& task);
+  bool knows_dead(std::uint32_t node, std::uint32_t dead) const override { return knows(node, dead); }
+  std::int32_t given(std::uint32_t relay) const override { return given_[relay]; }
+  void ask_again();
+
   bool knows(std::uint32_t node, std::uint32_t dead) const {
     return faulty_ && known_at_[node * nodes_.size() + dead] <= now_;
   }
@@ -157,6 +169,7 @@ class PredictEngine {
   const PredictPlan* plan_ = nullptr;
   const PredictFaults* faults_ = nullptr;
   PredictTrace* trace_ = nullptr;
+  PredictPolicy* policy_ = nullptr;
   Prediction result_;
 
   double now_ = 0;
@@ -178,6 +191,19 @@ class PredictEngine {
   std::vector<std::vector<std::uint32_t>> open_;  // by microbatch: messages that are pending
   std::vector<std::uint8_t> waits_restart_;
   std::size_t stalls_ = 0;
+  // A part that is being done again: by whom, and how many of its two inputs are there.
+  struct Replay {
+    std::uint32_t microbatch, stage, node;
+    int inputs;
+  };
+  std::vector<Replay> replays_;
+
+  struct Parked {
+    std::uint32_t from, microbatch, position;
+    bool repair;
+  };
+  std::vector<Parked> parked_;       // that the policy let wait
+  std::vector<std::int32_t> given_;  // with a policy
 };
 
 }  // namespace tributary::flow

@@ -44,6 +44,7 @@ void PredictEngine::crash(std::uint32_t id) {
   NodeState& node = nodes_[id];
   if (node.dead) return;
   node.dead = true;
+  if (faults_->exactly_once) schedule(now_ + faults_->detection_s, EventKind::kDetection, id, id, kNone - 1);
   node.busy = false;
   node.sending = kNone;
   node.forward.clear();
@@ -91,6 +92,7 @@ void PredictEngine::expect_detection(std::uint32_t id, std::uint32_t dead) {
 void PredictEngine::detected(std::uint32_t id, std::uint32_t dead) {
   if (nodes_[id].dead || known_at_[id * nodes_.size() + dead] < now_) return;
   if (trace_) trace_->detections.push_back({now_, id, dead});
+  if (policy_) policy_->seen(id, dead, faults_->detection_s);
   learn(id, dead);
 }
 
@@ -123,7 +125,7 @@ void PredictEngine::deal_with(std::uint32_t id, std::uint32_t dead) {
 // Nothing moves any more and something launched is not done: what no rule above brings back, their data nodes miss.
 // False if that has been tried after every death already.
 bool PredictEngine::missed_all() {
-  if (!faulty_ || stalls_++ > faults_->crashes.size()) return false;
+  if (!faulty_ || stalls_++ > 4 * faults_->crashes.size()) return false;
   now_ += faults_->detection_s;
   for (std::uint32_t d = 0; d < nodes_.size(); ++d) {
     if (world_.nodes[d].stage != 0) continue;
@@ -136,6 +138,9 @@ bool PredictEngine::missed_all() {
     open_[m].clear();
     faults_->recovery == BackwardRecovery::kRestart ? restart(d, m) : send_forward(d, m, 1, true);
   }
+  // Replays whose inputs were lost on the way.
+  const auto open = replays_;
+  for (const Replay& each : open) replay(each.microbatch, each.stage);
   return true;
 }
 
@@ -186,9 +191,11 @@ void PredictEngine::restart(std::uint32_t from, std::uint32_t microbatch) {
     std::uint32_t& holder = slot(holds_slot_, microbatch, s);
     if (holder == kNone) continue;
     --nodes_[holder].held;
+    given_[holder] = std::max(0, given_[holder] - 1);
     mark(holder);
     holder = kNone;
   }
+  if (policy_) ask_again();
   const double takes = from == data_node ? 0 : world_.latency(from, data_node);
   schedule(now_ + takes, EventKind::kControl, data_node, microbatch, kNone);
   const std::size_t n = nodes_.size();

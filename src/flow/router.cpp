@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "flow/dtfm.h"
 #include "flow/gwtf.h"
 #include "flow/labels.h"
 #include "flow/planned.h"
@@ -20,6 +21,7 @@ constexpr Row kRouters[] = {
     {"planned", [] { return std::unique_ptr<Router>(std::make_unique<PlannedRouter>()); }},
     {"labels", [] { return std::unique_ptr<Router>(std::make_unique<LabelsRouter>()); }},
     {"gwtf", [] { return std::unique_ptr<Router>(std::make_unique<GwtfRouter>()); }},
+    {"dtfm", [] { return std::unique_ptr<Router>(std::make_unique<DtfmRouter>()); }},
     {"swarm", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kGreedy)); }},
     {"swarm-refusing", [] { return std::unique_ptr<Router>(std::make_unique<SwarmRouter>(SwarmForm::kRefusing)); }},
     {"swarm-round-robin",

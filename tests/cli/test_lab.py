@@ -1,4 +1,4 @@
-"""tributary sim play as a user types it."""
+"""tributary sim play and sim compare as a user types them."""
 
 import json
 import pathlib
@@ -36,3 +36,31 @@ def test_a_file_that_is_no_scenario_is_named(tributary, tmp_path):
     assert done.returncode == 1 and "bad.json" in done.stderr and '"nodes"' in done.stderr
     assert tributary("sim", "play", tmp_path / "nowhere.json").returncode == 1
     assert tributary("sim", "play").returncode == 2
+
+
+WORLDS = sorted((pathlib.Path(__file__).parent.parent / "data" / "sim" / "worlds").glob("*.json"))
+
+
+def test_compare_tells_the_published_methods_and_ours_apart(tributary):
+    arguments = ["sim", "compare", *WORLDS, "--churn", "0,0.1", "--json"]
+    done = tributary(*arguments)
+    assert done.returncode == 0, done.stderr
+    rows = {(row["churn"], row["policy"]): row for row in json.loads(done.stdout)}
+    assert len(rows) == 10
+    for (churn, policy), row in rows.items():
+        ours = rows[churn, "ours"]
+        assert row["mean_iteration_s"] > row["lower_bound_s"]
+        assert (row["crashes"] > 0) == (churn > 0)
+        assert row["accepted_per_10_s"] <= row["parts_per_10_s"] + 1e-9
+        if policy != "ours":
+            assert ours["mean_iteration_s"] < row["mean_iteration_s"]
+            assert ours["accepted_per_10_s"] > row["accepted_per_10_s"]
+        if churn == 0:
+            assert row["accepted_per_10_s"] == pytest.approx(row["parts_per_10_s"])
+    assert tributary(*arguments).stdout == done.stdout
+
+
+def test_compare_names_what_is_wrong(tributary):
+    done = tributary("sim", "compare", WORLDS[0], "--policies", "luck")
+    assert done.returncode == 2 and "swarm-refusing" in done.stderr
+    assert tributary("sim", "compare", "nowhere.json").returncode == 1

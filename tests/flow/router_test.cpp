@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "flow/gwtf.h"
+#include "flow/labels.h"
 #include "flow/random_network.h"
 
 namespace tributary::flow {
@@ -232,6 +233,65 @@ TEST(Gwtf, SettlesWithinItsBoundOfProposals) {
   EXPECT_EQ(solution->count, *file.optimum_count);
   EXPECT_LT(solution->rounds, 30 * 4 + 100);
   EXPECT_GT(solution->messages, 0);
+}
+
+// Asynchronous, with random delays and messages that overtake each other.
+TEST(Labels, WithOneDataNodeAreExactWhenQuietAndNearBefore) {
+  int tried = 0, late = 0;
+  const auto try_on = [&](const Network& network, std::uint64_t seed, const std::string& what) {
+    const Bound bound = interchangeable_bound(network);
+    LabelsProgress progress;
+    const auto solution = LabelsRouter().solve(network, seed, &progress);
+    ASSERT_TRUE(solution.ok());
+    EXPECT_TRUE(check(network, *solution).ok());
+    EXPECT_EQ(solution->count, bound.count) << what;
+    EXPECT_EQ(solution->cost, bound.cost) << what;
+    ++tried;
+    late += std::any_of(progress.points.begin(), progress.points.end(), [&](const auto& point) {
+      return point.round >= 250 && (point.count < bound.count || gap(point.cost, bound.cost) > 1);
+    });
+  };
+  for (const char* name : kOneSource)
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) try_on(load(name).network, seed, name);
+  for (std::uint64_t seed = 0; seed < 100; ++seed)
+    try_on(random_network(shape(seed, 1), seed), seed, "seed " + std::to_string(seed));
+  EXPECT_LE(late, tried / 50) << "so many were not within 1 % after 250 round trips";
+}
+
+TEST(Labels, WithSeveralDataNodesAreWithinTwoPercentOnAverage) {
+  Gaps gaps;
+  for (const char* name : kSeveral)
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const auto file = load(name);
+      const auto solution = solve(file.network, "labels", seed);
+      EXPECT_EQ(solution.count, *file.optimum_count) << name;
+      gaps.add(solution.cost, *file.optimum_cost);
+    }
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Network network = random_network(shape(seed, 0), seed);
+    const auto solution = solve(network, "labels", seed), optimum = solve(network, "optimal", seed);
+    EXPECT_EQ(solution.count, optimum.count) << "seed " << seed;
+    gaps.add(solution.cost, optimum.cost);
+  }
+  std::printf("labels, 2-4 data nodes: mean gap %.2f %%, 95th percentile %.2f, worst %.2f\n", gaps.mean(),
+              gaps.part(95), gaps.part(100));
+  EXPECT_LT(gaps.mean(), 2);
+}
+
+TEST(Dtfm, IsMaximalAndItsDearestLinksAreCheaperThanThoseOfSwarm) {
+  for (const char* name : kOneSource) {
+    const auto file = load(name);
+    const auto sum_of_dearest = [&](const Solution& solution) {
+      std::vector<Cost> dearest(file.network.stages.size() + 1, 0);
+      for (const auto& flow : solution.flows)
+        for (std::size_t k = 0; k + 1 < flow.size(); ++k)
+          dearest[k] = std::max(dearest[k], *file.network.cost(flow[k].value(), flow[k + 1].value()));
+      return std::accumulate(dearest.begin(), dearest.end(), Cost{0});
+    };
+    const auto dtfm = solve(file.network, "dtfm", 1), swarm = solve(file.network, "swarm", 1);
+    EXPECT_EQ(dtfm.count, *file.optimum_count);
+    EXPECT_LT(sum_of_dearest(dtfm), sum_of_dearest(swarm)) << name;
+  }
 }
 
 TEST(Swarm, EachFormIsMaximalButFartherFromTheOptimumThanGwtf) {

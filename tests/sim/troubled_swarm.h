@@ -14,7 +14,9 @@
 #include "sim/serial_reference.h"
 #include "sim/world.h"
 
+// Its own namespace: src/sim/scenario.h has a Scenario too.
 namespace tributary::sim {
+inline namespace staged {
 
 struct TroubledSwarmOptions {
   std::uint16_t stages = 2;
@@ -188,4 +190,5 @@ class TroubledSwarm {
   std::function<bool(NodeId, NodeId, const wire::Message&)> trigger_;
 };
 
+}  // namespace staged
 }  // namespace tributary::sim

@@ -1,10 +1,9 @@
 #include "sim/scenario.h"
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include <sstream>
 
@@ -247,9 +246,10 @@ Result<Scenario> parse_world(std::string_view text) {
 Result<Scenario> parse_scenario(std::string_view text,
                                 const std::function<Result<std::string>(const std::string&)>& read) {
   if (text.size() > kMostScenarioBytes) return Error{"the scenario is larger than 64 MiB"};
-  const auto parsed = toml::parse(text);
-  if (!parsed) {
-    const auto& error = parsed.error();
+  toml::table parsed;
+  try {
+    parsed = toml::parse(text);
+  } catch (const toml::parse_error& error) {
     return Error{"line " + std::to_string(error.source().begin.line) + ": " + std::string(error.description())};
   }
   std::vector<std::string> faults;
@@ -257,7 +257,7 @@ Result<Scenario> parse_scenario(std::string_view text,
   std::string links;
   double latency_s = 0.005, bandwidth_Bps = 2.5e8;
   {
-    Keys keys(&parsed.table(), "", faults);
+    Keys keys(&parsed, "", faults);
     std::string world;
     keys.text("world", world);
     if (!world.empty()) {

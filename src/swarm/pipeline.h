@@ -75,6 +75,8 @@ class Pipeline {
     std::uint64_t tokens = 0;
   };
   using Key = std::pair<PartId, MicrobatchId>;
+  static PartId before(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() - 1)); }
+  static PartId after(PartId part) { return PartId(static_cast<std::uint16_t>(part.value() + 1)); }
   struct Ready {
     Key key;
     bool backward;

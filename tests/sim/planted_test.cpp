@@ -12,6 +12,7 @@ namespace {
 struct Planted {
   const char* name;
   bool swarm::PlantedBugs::*bug;
+  std::uint64_t first = 1;  // where the search begins: for one that only few of the seeds show
 };
 constexpr Planted kPlanted[] = {
     {"SkipRetract", &swarm::PlantedBugs::skip_retract},
@@ -20,7 +21,7 @@ constexpr Planted kPlanted[] = {
     {"ForgetKeptGradient", &swarm::PlantedBugs::forget_kept_gradient},
     {"TrustOldIncarnation", &swarm::PlantedBugs::trust_old_incarnation},
     {"AcceptOverlappingPartials", &swarm::PlantedBugs::accept_overlapping_partials},
-    {"CountStaleResults", &swarm::PlantedBugs::count_stale_results},
+    {"CountStaleResults", &swarm::PlantedBugs::count_stale_results, 1401},
     {"SkipEpochCheck", &swarm::PlantedBugs::skip_epoch_check},
     {"ApplyBeforeCommit", &swarm::PlantedBugs::apply_before_commit},
     {"StaleStateChunk", &swarm::PlantedBugs::stale_state_chunk},
@@ -32,7 +33,9 @@ class PlantedBug : public testing::TestWithParam<Planted> {};
 TEST_P(PlantedBug, IsFound) {
   swarm::PlantedBugs bugs;
   bugs.*GetParam().bug = true;
-  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
+  const auto first = seeds() < kAllSeeds ? 1 : GetParam().first;
+  for (std::uint64_t i = 0; i < seeds(); ++i) {
+    const auto seed = 1 + (first - 1 + i) % seeds();
     ChaosOptions options;
     options.seed = seed;
     options.bugs = bugs;

@@ -64,7 +64,7 @@ TEST(Rehearsal, TakesAsLongAsPredicted) {
 TEST(Rehearsal, WithoutCrashesComesNearTheLowerBound) {
   for (const auto& [name, factor] : {std::pair("b0", 1.4), std::pair("c1", 1.5)}) {
     auto scenario = world(name);
-    scenario.iterations = 4;
+    scenario.iterations = 2;
     const auto rehearsal = rehearse(scenario, {});
     ASSERT_TRUE(rehearsal.ok());
     EXPECT_EQ(rehearsal->trouble, "");
@@ -76,9 +76,9 @@ TEST(Rehearsal, WithoutCrashesComesNearTheLowerBound) {
 
 TEST(Rehearsal, UnderChurnAcceptsEveryMicrobatchAndIsTheSameTwice) {
   auto scenario = world("b0");
-  scenario.iterations = 4;
+  scenario.iterations = 3;
   scenario.churn.kind = ChurnKind::kPerIteration;
-  scenario.churn.probability = 0.3;
+  scenario.churn.probability = 0.4;
   const auto once = rehearse(scenario, {.seed = 2, .warm_up = 2, .trace = true});
   const auto again = rehearse(scenario, {.seed = 2, .warm_up = 2, .trace = true});
   ASSERT_TRUE(once.ok() && again.ok());

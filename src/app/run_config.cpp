@@ -9,6 +9,7 @@
 
 #include "app/run_config_checks.h"
 #include "app/run_config_fields.h"
+#include "base/toml_text.h"
 #include "text/files.h"
 
 namespace tributary::app {
@@ -138,7 +139,12 @@ Result<void> override_value(toml::table& root, const std::string& path, const st
                             const std::string& origin) {
   toml::table parsed;
   try {
-    parsed = toml::parse("value = " + value, origin);
+    // Letters beyond ASCII without quotes are a plain text, and nothing for the reader (toml_text.h).
+    if (line_of_stray_letter(value)) {
+      parsed.insert("value", value);
+    } else {
+      parsed = toml::parse("value = " + value, origin);
+    }
   } catch (const toml::parse_error&) {
     parsed.insert("value", value);
   }
@@ -234,6 +240,8 @@ std::optional<std::string> nearest_key(const std::string& key, const std::vector
 }
 
 Result<RunConfig> parse_run_config(const std::string& text, const std::string& name, const ConfigSources& sources) {
+  if (const auto line = line_of_stray_letter(text))
+    return Error{name + ":" + std::to_string(*line) + ": a letter beyond ASCII; keys have none, texts need quotes"};
   toml::table root;
   try {
     root = toml::parse(text, name);

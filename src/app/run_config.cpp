@@ -1,6 +1,5 @@
 #include "app/run_config.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -9,7 +8,7 @@
 
 #include "app/run_config_checks.h"
 #include "app/run_config_fields.h"
-#include "base/toml_text.h"
+#include "base/toml.h"
 #include "text/files.h"
 
 namespace tributary::app {
@@ -139,12 +138,7 @@ Result<void> override_value(toml::table& root, const std::string& path, const st
                             const std::string& origin) {
   toml::table parsed;
   try {
-    // Letters beyond ASCII without quotes are a plain text, and nothing for the reader (toml_text.h).
-    if (line_of_stray_letter(value)) {
-      parsed.insert("value", value);
-    } else {
-      parsed = toml::parse("value = " + value, origin);
-    }
+    parsed = toml::parse("value = " + value, origin);
   } catch (const toml::parse_error&) {
     parsed.insert("value", value);
   }
@@ -240,8 +234,6 @@ std::optional<std::string> nearest_key(const std::string& key, const std::vector
 }
 
 Result<RunConfig> parse_run_config(const std::string& text, const std::string& name, const ConfigSources& sources) {
-  if (const auto line = line_of_stray_letter(text))
-    return Error{name + ":" + std::to_string(*line) + ": a letter beyond ASCII; keys have none, texts need quotes"};
   toml::table root;
   try {
     root = toml::parse(text, name);

@@ -1,6 +1,5 @@
 #include "sim/scenario.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -8,7 +7,7 @@
 #include <sstream>
 
 #include "base/ten_locations.h"
-#include "base/toml_text.h"
+#include "base/toml.h"
 
 namespace tributary::sim {
 namespace {
@@ -247,8 +246,6 @@ Result<Scenario> parse_world(std::string_view text) {
 Result<Scenario> parse_scenario(std::string_view text,
                                 const std::function<Result<std::string>(const std::string&)>& read) {
   if (text.size() > kMostScenarioBytes) return Error{"the scenario is larger than 64 MiB"};
-  if (const auto line = line_of_stray_letter(text))
-    return Error{"line " + std::to_string(*line) + ": a letter beyond ASCII; keys have none, texts need quotes"};
   toml::table parsed;
   try {
     parsed = toml::parse(text);

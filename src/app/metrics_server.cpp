@@ -20,7 +20,7 @@ struct Metric {
 
 constexpr Metric kOfNodes[] = {
     {"iteration", "tributary_node_iteration", "gauge", "Iteration that the node works in."},
-    {"epoch", "tributary_node_epoch", "gauge", "Plans made so far, by the node's knowledge."},
+    {"epoch", "tributary_node_epoch", "gauge", "Beginnings and rewinds of the run so far."},
     {"leading", "tributary_node_leading", "gauge", "1 on the voter that leads."},
     {"slots", "tributary_node_slots", "gauge", "Microbatches between forward and backward at a time."},
     {"resident_mib", "tributary_node_resident_mebibytes", "gauge", "Resident memory of the process."},

@@ -84,6 +84,8 @@ class Node {
   void applied(const wire::Commit& commit, std::uint64_t weights_hash);
   void save_if_due();
   void rejoin();
+  // Tasks, microbatches, sums and state: nothing of the former epoch or life counts any more.
+  void drop_work();
   void leave_now();
   void finish();
 

@@ -39,16 +39,20 @@ void Node::follow(const wire::Ledger& ledger) {
   }
 }
 
+void Node::drop_work() {
+  context_.reset_tasks();
+  evaluation_.begin(false, StageId(0));
+  pipeline_.begin(false, StageId(0));
+  reduction_.reset();
+  sync_.reset();
+  holding_ = applying_ = false;
+}
+
 // Also for a node outside that sees the ledger move: perhaps there is a place for it now.
 void Node::enter_epoch() {
   if (latest_.epoch != context_.ledger.epoch) {
     if (context_.ledger.epoch != 0 && phase_ != Phase::kOutside) ++context_.counters.rewinds;
-    context_.reset_tasks();
-    evaluation_.begin(false, StageId(0));
-    pipeline_.begin(false, StageId(0));
-    reduction_.reset();
-    sync_.reset();
-    holding_ = applying_ = false;
+    drop_work();
     saved_ = {};
     phase_ = Phase::kOutside;
   }
@@ -242,12 +246,7 @@ void Node::save_if_due() {
 void Node::rejoin() {
   ++context_.counters.rejoins;
   context_.incarnation = Incarnation(context_.incarnation.value() + 1);
-  context_.reset_tasks();
-  evaluation_.begin(false, StageId(0));
-  pipeline_.begin(false, StageId(0));
-  reduction_.reset();
-  sync_.reset();
-  holding_ = applying_ = false;
+  drop_work();
   early_.clear();
   fetch_at_ = save_again_at_ = kNever;
   phase_ = Phase::kOutside;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "swarm/stand_ins.h"
 
 namespace tributary::swarm {
 namespace {
@@ -21,6 +22,7 @@ constexpr CounterRow kCounterRows[] = {
     {"rewinds", &Counters::rewinds},
     {"late_chunks", &Counters::late_chunks},
     {"joins", &Counters::joins},
+    {"promoted", &Counters::promoted},
     {"rejoins", &Counters::rejoins},
     {"false_suspicions", &Counters::false_suspicions},
     {"early", &Counters::early},
@@ -138,6 +140,12 @@ bool Context::usable(NodeId node) const {
 
 NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const {
   const auto stage = stage_of(part);
+  if (stand_ins_index_ != ledger.index) {
+    stand_ins_ = choose_stand_ins(ledger.plan);
+    stand_ins_index_ = ledger.index;
+  }
+  const auto first = stand_ins_.find({stage, microbatch});
+  if (first != stand_ins_.end() && usable(first->second) && !avoid.contains(first->second)) return first->second;
   NodeId best = wire::kNobody;
   std::uint64_t best_score = 0;
   for (const auto& member : ledger.plan.members) {

@@ -30,7 +30,8 @@ struct Counters {
   std::uint64_t rewinds = 0;
   std::uint64_t late_chunks = 0;  // state chunks brought up to date by later results
   std::uint64_t joins = 0;
-  std::uint64_t rejoins = 0;  // fell behind or was declared dead, came back
+  std::uint64_t promoted = 0;  // listeners that took part within the iteration they caught up in
+  std::uint64_t rejoins = 0;   // fell behind or was declared dead, came back
   std::uint64_t false_suspicions = 0;
   std::uint64_t early = 0;    // messages for the next iteration, kept
   std::uint64_t dropped = 0;  // messages that no longer, or do not yet, matter
@@ -122,6 +123,9 @@ class Context {
   std::uint64_t tasks_done_ = 0;
   std::map<TaskKind, double> mean_s_;
   double fade_ = 1;
+  // Of the plan at that index of the log.
+  mutable std::map<std::pair<StageId, MicrobatchId>, NodeId> stand_ins_;
+  mutable std::uint64_t stand_ins_index_ = ~std::uint64_t{0};
   bool forward_ran_ = true;  // since the last iteration began
 };
 

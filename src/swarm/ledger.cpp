@@ -1,6 +1,7 @@
 #include "swarm/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tributary::swarm {
 namespace {
@@ -44,10 +45,11 @@ void fold(wire::Ledger& ledger, const wire::Admit& admit) {
   if (admit.epoch != ledger.epoch || admit.iteration != ledger.iteration || ledger.halted) return;
   auto& members = ledger.plan.members;
   for (auto member : admit.members) {
-    member.listener = true;
+    const bool full = !std::exchange(member.listener, true);
     const auto at = std::lower_bound(members.begin(), members.end(), member,
                                      [](const auto& a, const auto& b) { return a.node < b.node; });
     if (at != members.end() && at->node == member.node) {
+      if (full && at->incarnation == member.incarnation) at->listener = false;
       if (at->incarnation >= member.incarnation) continue;
       // The weight stays: the cut of the stage's ranges must not change within an iteration.
       member.share = at->stage == member.stage ? at->share : std::uint16_t{0};

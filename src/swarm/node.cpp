@@ -115,7 +115,11 @@ void Node::receive_stamped(NodeId from, const T& body, const wire::Message& mess
   const auto own = context_.stamp();
   const bool taking_part = phase_ == Phase::kWorking || phase_ == Phase::kListening;
   const bool epoch_fits = body.stamp.epoch == own.epoch || context_.bugs.skip_epoch_check;
-  if (taking_part && epoch_fits && body.stamp.iteration == own.iteration) {
+  constexpr bool kForWorkers =
+      std::is_same_v<T, wire::Forward> || std::is_same_v<T, wire::Backward> || std::is_same_v<T, wire::Want>;
+  // Others may learn before this node that it takes part now.
+  const bool about_to_work = kForWorkers && phase_ == Phase::kListening && holding_;
+  if (taking_part && epoch_fits && body.stamp.iteration == own.iteration && !about_to_work) {
     if constexpr (std::is_same_v<T, wire::Orders>) {
       on(from, body);
     } else if constexpr (std::is_same_v<T, wire::Want>) {
@@ -127,7 +131,7 @@ void Node::receive_stamped(NodeId from, const T& body, const wire::Message& mess
     } else {
       pipeline_.receive(from, body, message.payload);
     }
-  } else if (body.stamp > own || (body.stamp == own && phase_ == Phase::kLoading)) {
+  } else if (body.stamp > own || (body.stamp == own && (phase_ == Phase::kLoading || about_to_work))) {
     if (early_.size() < kMostEarly) {
       ++context_.counters.early;
       early_.emplace_back(from, message);

@@ -78,6 +78,7 @@ class Node {
   void enter_epoch();
   void loaded(const TaskResult& result);
   void begin_iteration();
+  void take_part();
   void probe_a_link();
   void pursue_commit();
   std::vector<NodeId> result_sources(NodeId named) const;

@@ -37,6 +37,20 @@ void Node::follow(const wire::Ledger& ledger) {
     reduction_.drop_results();
     report_due_ = true;
   }
+  const auto* self = member_of(latest_.plan, context_.options.self);
+  const bool full = self && self->incarnation == context_.incarnation && !self->listener;
+  if (full && holding_ && phase_ == Phase::kListening) take_part();
+}
+
+// A listener that has caught up within the iteration.
+void Node::take_part() {
+  ++context_.counters.promoted;
+  phase_ = Phase::kWorking;
+  evaluation_.begin(true, stage_);
+  pipeline_.begin(true, stage_);
+  report_due_ = true;
+  auto early = std::exchange(early_, {});
+  for (auto& [from, message] : early) receive(from, message);
 }
 
 void Node::drop_work() {

@@ -68,6 +68,8 @@ Pipeline::Work& Pipeline::open(PartId part, MicrobatchId microbatch) {
 void Pipeline::learn(Work& work, NodeId from, const std::vector<NodeId>& hops, const std::vector<NodeId>& suspects,
                      bool upstream) {
   const auto own = work.part.value();
+  // Whoever was asked for the activation before is not the one who has it.
+  if (upstream && work.hops[own - 1] != from && !work.act_in) work.prev_asked = false;
   for (std::uint16_t p = 0; p < hops.size(); ++p) {
     const bool senders_side = upstream ? p < own : p > own;
     if (senders_side && hops[p] != wire::kNobody) work.hops[p] = hops[p];

@@ -96,7 +96,11 @@ void Reduction::send_partials() {
   if (!own || own->empty()) return;
   const auto set_hash = hash_of(*own);
   for (const auto& share : orders_.shares) {
-    if (pieces_.contains(share.begin) || !context_.reachable(share.owner)) continue;
+    if (!context_.reachable(share.owner)) continue;
+    if (const auto piece = pieces_.find(share.begin); piece != pieces_.end()) {
+      give_back(share, piece->second);
+      continue;
+    }
     // The owner keeps only the last of a sender, so a set that comes back is sent again.
     const auto [sent, first] = partials_sent_.try_emplace({share.begin, share.owner}, set_hash);
     if (!first && sent->second == set_hash) continue;
@@ -117,6 +121,14 @@ void Reduction::send_partials() {
       }
     });
   }
+}
+
+// A range that was summed by other orders, before a death: its owner of now gets the result in place of a partial sum.
+void Reduction::give_back(const wire::Share& share, const Piece& piece) {
+  if (piece.from == share.owner || share.owner == context_.options.self) return;
+  if (!given_.insert({share.begin, share.owner}).second) return;
+  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+  context_.send(share.owner, wire::Gathered{context_.stamp(), stage_, share.begin, piece.end, full}, piece.payload);
 }
 
 void Reduction::receive(NodeId from, const wire::Partial& message, Payload payload) {
@@ -161,7 +173,7 @@ void Reduction::sum_ranges() {
     context_.run(task, [this, share, generation = generation_](const TaskResult& result) {
       if (generation != generation_) return;
       summing_.erase(share.begin);
-      add_piece(share.begin, share.end, result.output);
+      add_piece(context_.options.self, share.begin, share.end, result.output);
       partials_.erase(share.begin);
       give_out();
     });
@@ -184,22 +196,22 @@ void Reduction::give_out() {
   }
 }
 
-void Reduction::receive(NodeId, const wire::Gathered& message, Payload payload) {
+void Reduction::receive(NodeId from, const wire::Gathered& message, Payload payload) {
   const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
   if (!payload || message.stage != stage_ || message.end > size_ || message.begin >= message.end ||
       (message.set_hash != full && !(fetching_ && message.set_hash == kByCommit))) {
     ++context_.counters.dropped;
     return;
   }
-  add_piece(message.begin, message.end, std::move(payload));
+  add_piece(from, message.begin, message.end, std::move(payload));
   advance();
 }
 
-void Reduction::add_piece(std::uint64_t begin, std::uint64_t end, Payload payload) {
+void Reduction::add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, Payload payload) {
   const auto after = pieces_.lower_bound(begin);
   if (after != pieces_.end() && after->first < end) return;
   if (after != pieces_.begin() && std::prev(after)->second.end > begin) return;
-  pieces_[begin] = {end, payload};
+  pieces_[begin] = {end, payload, from};
   progress_at_ = context_.now;
   covered_ += end - begin;
   Task task;

@@ -70,6 +70,7 @@ class Reduction {
   struct Piece {
     std::uint64_t end = 0;
     Payload payload;
+    NodeId from;  // who gave it: this node, if it summed it
   };
   using Pieces = std::map<std::uint64_t, Piece>;  // by begin; complete when they cover the vector
 
@@ -80,7 +81,8 @@ class Reduction {
   void give_out();
   Duration patience() const;
   Time retry_at() const { return std::max(progress_at_, retried_at_) + patience(); }
-  void add_piece(std::uint64_t begin, std::uint64_t end, Payload payload);
+  void add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, Payload payload);
+  void give_back(const wire::Share& share, const Piece& piece);
 
   Context& context_;
   Pipeline& pipeline_;

@@ -94,7 +94,7 @@ class Sequencer {
 
   bool exclude_bad();
   bool admit_newcomers();
-  StageId place_for(const wire::Hello& hello, const std::vector<Candidate>& candidates) const;
+  StageId place_for(NodeId node, const wire::Hello& hello, const std::vector<Candidate>& candidates) const;
   void index_reports();
   void assign_orphans();
   void assign(PartKey key);

@@ -293,25 +293,39 @@ bool Sequencer::try_commit() {
   return raft_.propose(context_.now, std::move(commit));
 }
 
-StageId Sequencer::place_for(const wire::Hello& hello, const std::vector<Candidate>& candidates) const {
+StageId Sequencer::place_for(NodeId node, const wire::Hello& hello, const std::vector<Candidate>& candidates) const {
   if (hello.data_node) return StageId(0);
   const bool fixed = !hello.any_stage && hello.stage.value() >= 1 && hello.stage.value() <= context_.stages();
-  return fixed ? hello.stage : neediest_stage(context_.options.run, candidates);
+  if (fixed) return hello.stage;
+  const auto neediest = neediest_stage(context_.options.run, candidates);
+  // Who comes back within the iteration finds its own paths and range there, unless another stage is about to be lost.
+  const auto* former = member_of(raft_.ledger().plan, node);
+  const auto others = std::count_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& c) { return c.member.stage == neediest; });
+  return former && former->stage != StageId(0) && others > 1 ? former->stage : neediest;
 }
 
-// A newcomer begins to fetch its stage's state now: ready before the iteration ends, it works in the next one.
+// A newcomer begins to fetch its stage's state now. A relay that has it takes part at once, while its stage has work to
+// do: its paths are those of its former life, and it may stand in for others.
 bool Sequencer::admit_newcomers() {
   const auto& ledger = raft_.ledger();
   std::vector<Candidate> candidates;
   wire::Admit admit{ledger.epoch, ledger.iteration, {}};
-  for (const auto& member : ledger.plan.members)
-    if (live(member))
-      candidates.push_back(candidate(member.node, peers_.at(member.node), member.stage, member.listener));
+  for (const auto& member : ledger.plan.members) {
+    if (!live(member)) continue;
+    const auto& peer = peers_.at(member.node);
+    candidates.push_back(candidate(member.node, peer, member.stage, member.listener));
+    if (!member.listener || member.stage == StageId(0) || peer.leaving) continue;
+    const auto* report = current_report(member);
+    if (!report || !report->ready || make_orders(member.stage).sealed) continue;
+    admit.members.push_back(member);
+    admit.members.back().listener = false;
+  }
   for (const auto& [node, peer] : peers_) {
     if (peer.dead || peer.leaving || !peer.hello) continue;
     const auto* member = member_of(ledger.plan, node);
     if (member && member->incarnation >= peer.incarnation) continue;
-    const auto stage = place_for(*peer.hello, candidates);
+    const auto stage = place_for(node, *peer.hello, candidates);
     // Its former life still stands for a range of another stage: it waits for the next plan.
     if (member && member->share > 0 && member->stage != stage) continue;
     candidates.push_back(candidate(node, peer, stage, true));
@@ -345,7 +359,7 @@ wire::Plan Sequencer::next_plan() const {
     if (peer.dead || peer.leaving || !peer.hello) continue;
     const auto* member = member_of(ledger.plan, node);
     if (member && member->incarnation == peer.incarnation) continue;
-    candidates.push_back(candidate(node, peer, place_for(*peer.hello, candidates), true));
+    candidates.push_back(candidate(node, peer, place_for(node, *peer.hello, candidates), true));
   }
   return make_plan(context_.options.run, candidates, ledger.plan.paths, ledger.iteration.value());
 }

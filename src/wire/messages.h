@@ -79,6 +79,7 @@ struct Exclude {
 };
 
 // Newcomers of the running iteration, as listeners: each takes the place of its own former life, if the plan has one.
+// A member that is named as no listener has been one, and now takes part in full.
 struct Admit {
   std::uint32_t epoch = 0;
   Iteration iteration;

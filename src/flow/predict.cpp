@@ -95,6 +95,8 @@ const Prediction& Predictor::run(const PredictPlan& plan, const PredictFaults& f
   return engine_->run(plan, faults, trace, policy);
 }
 
+void Predictor::restage() { engine_->restage(); }
+
 Result<Prediction> predict(const PredictWorld& world, const PredictPlan& plan, const PredictFaults& faults,
                            PredictTrace* trace) {
   if (auto good = world.check(); !good) return good.error();

@@ -136,6 +136,8 @@ class Predictor {
   // Requires plan.check(world) and faults.check(world). The answer is good until the next call. `trace` may be null.
   const Prediction& run(const PredictPlan& plan, const PredictFaults& faults = {}, PredictTrace* trace = nullptr,
                         PredictPolicy* policy = nullptr);
+  // The nodes of the world stand in other stages now, as many as before.
+  void restage();
 
  private:
   std::unique_ptr<PredictEngine> engine_;

@@ -10,9 +10,13 @@ PredictEngine::PredictEngine(const PredictWorld& world) : world_(world), stages_
   transfer_s_.resize(n * n);
   for (std::size_t k = 0; k < n * n; ++k)
     transfer_s_[k] = world.message_bytes > 0 ? world.message_bytes / world.bandwidth_Bps[k] : 0;
-  relays_.resize(stages_);
-  for (std::uint32_t id = 0; id < n; ++id)
-    if (const std::uint32_t stage = world.nodes[id].stage; stage > 0) relays_[stage - 1].push_back(id);
+  restage();
+}
+
+void PredictEngine::restage() {
+  relays_.assign(stages_, {});
+  for (std::uint32_t id = 0; id < world_.nodes.size(); ++id)
+    if (const std::uint32_t stage = world_.nodes[id].stage; stage > 0) relays_[stage - 1].push_back(id);
   for (auto& known : aggregation_s_) known.assign(stages_, -1);
 }
 

@@ -46,6 +46,7 @@ class PredictEngine final : PredictPolicy::View {
   explicit PredictEngine(const PredictWorld& world);
   const Prediction& run(const PredictPlan& plan, const PredictFaults& faults, PredictTrace* trace,
                         PredictPolicy* policy);
+  void restage();
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};

@@ -23,6 +23,7 @@ constexpr CounterRow kCounterRows[] = {
     {"late_chunks", &Counters::late_chunks},
     {"joins", &Counters::joins},
     {"promoted", &Counters::promoted},
+    {"moved", &Counters::moved},
     {"rejoins", &Counters::rejoins},
     {"false_suspicions", &Counters::false_suspicions},
     {"early", &Counters::early},

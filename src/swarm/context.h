@@ -31,6 +31,7 @@ struct Counters {
   std::uint64_t late_chunks = 0;  // state chunks brought up to date by later results
   std::uint64_t joins = 0;
   std::uint64_t promoted = 0;  // listeners that took part within the iteration they caught up in
+  std::uint64_t moved = 0;     // to another stage, by the plan
   std::uint64_t rejoins = 0;   // fell behind or was declared dead, came back
   std::uint64_t false_suspicions = 0;
   std::uint64_t early = 0;    // messages for the next iteration, kept

@@ -291,7 +291,7 @@ void Node::say_hello() {
   to_leader(std::move(hello));
 }
 
-wire::Report Node::make_report() const {
+wire::Report Node::make_report() {
   wire::Report report;
   report.stamp = context_.stamp();
   report.ledger_index = latest_.index;
@@ -312,17 +312,36 @@ wire::Report Node::make_report() const {
   };
   report.forward_us = in_us(context_.forward_time(stage_));
   if (stage_ != StageId(0)) report.backward_us = in_us(context_.mean_of(TaskKind::kBackward));
-  // To those before and after it on a path, and to its own stage's others, for its reduction.
-  const int around = context_.stages() + 1;
-  for (const auto& member : context_.ledger.plan.members) {
-    const int away = (member.stage.value() - stage_.value() + around) % around;
-    if ((away > 1 && away < around - 1) || member.node == context_.options.self) continue;
-    const auto round_trip = in_us(context_.detector.link_delay(member.node));
-    const auto speed = context_.detector.kilobytes_per_s(member.node);
-    if (round_trip > 0 || speed > 0) report.links.push_back({member.node, round_trip, speed});
-  }
+  tell_links(report);
   report.repairs = context_.counters.repairs;
   return report;
+}
+
+// What has changed by more than measures waver, and all of it now and then or to a new leader. Its stage and those
+// beside it first.
+void Node::tell_links(wire::Report& report) {
+  const auto& pace = context_.options.pace;
+  if (told_term_ != context_.term || context_.now >= told_all_at_ + 20 * pace.report) {
+    told_links_.clear();
+    told_all_at_ = context_.now;
+    told_term_ = context_.term;
+  }
+  const int around = context_.stages() + 1;
+  const auto differs = [](std::uint32_t a, std::uint32_t b) { return a > b + b / 8 || b > a + a / 8; };
+  for (const bool near : {true, false})
+    for (const auto& member : context_.ledger.plan.members) {
+      const int away = (member.stage.value() - stage_.value() + around) % around;
+      if ((away <= 1 || away == around - 1) != near || member.node == context_.options.self) continue;
+      if (report.links.size() >= kMostLinksTold) return;
+      const auto delay = std::min<std::int64_t>(0xffffffff, context_.detector.link_delay(member.node).count() / 1000);
+      const wire::LinkSample now{member.node, static_cast<std::uint32_t>(delay),
+                                 context_.detector.kilobytes_per_s(member.node)};
+      if (now.delay_us == 0 && now.kilobytes_per_s == 0) continue;
+      auto& told = told_links_[member.node];
+      if (!differs(now.delay_us, told.delay_us) && !differs(now.kilobytes_per_s, told.kilobytes_per_s)) continue;
+      told = now;
+      report.links.push_back(now);
+    }
 }
 
 void Node::report_now() {

@@ -57,6 +57,7 @@ class Node {
 
  private:
   static constexpr std::size_t kMostSaved = 256;
+  static constexpr std::size_t kMostLinksTold = 64;  // in one report
 
   void dispatch(const Event& event);
   void receive(NodeId from, const wire::Message& message);
@@ -79,7 +80,9 @@ class Node {
   void loaded(const TaskResult& result);
   void begin_iteration();
   void take_part();
-  void probe_a_link();
+  void probe_links();
+  void listen();
+  void move_to(StageId stage);
   void pursue_commit();
   std::vector<NodeId> result_sources(NodeId named) const;
   void applied(const wire::Commit& commit, std::uint64_t weights_hash);
@@ -93,7 +96,8 @@ class Node {
   void tick();
   void say_hello();
   void report_now();
-  wire::Report make_report() const;
+  wire::Report make_report();
+  void tell_links(wire::Report& report);
   const wire::Commit* commit_of(Iteration iteration) const;
   std::uint64_t size_of(StageId stage) const { return context_.options.run.state_sizes[stage.value()]; }
   bool run_over() const {
@@ -121,7 +125,10 @@ class Node {
   std::optional<Time> sourceless_since_;
   std::uint64_t weights_hash_ = 0;
   Iteration saved_;
-  std::set<wire::SavedState> inventory_;  // on the disk
+  std::set<wire::SavedState> inventory_;           // on the disk
+  std::map<NodeId, wire::LinkSample> told_links_;  // as the leader knows them
+  Time told_all_at_ = Time::min();
+  std::uint64_t told_term_ = 0;
   bool report_due_ = false;
   Time report_at_{};
   Time hello_at_{};

@@ -79,15 +79,8 @@ void Node::enter_epoch() {
   }
   stage_ = self->stage;
   if (self->listener) {
-    Task task;
-    task.kind = TaskKind::kInit;
-    task.stage = stage_;
-    context_.run(task, nullptr);
     ++context_.counters.joins;
-    phase_ = Phase::kListening;
-    sync_.begin(stage_, size_of(stage_));
-    begin_iteration();
-    return;
+    return listen();
   }
   if (latest_.iteration != latest_.checkpoint) return rejoin();  // the epoch went on without this node
   phase_ = Phase::kLoading;
@@ -96,6 +89,27 @@ void Node::enter_epoch() {
   task.stage = stage_;
   task.iteration = latest_.checkpoint;
   context_.run(task, [this](const TaskResult& result) { loaded(result); });
+}
+
+// Begins to fetch the stage's state, beside the others' training.
+void Node::listen() {
+  Task task;
+  task.kind = TaskKind::kInit;
+  task.stage = stage_;
+  context_.run(task, nullptr);
+  phase_ = Phase::kListening;
+  sync_.begin(stage_, size_of(stage_));
+  begin_iteration();
+}
+
+// The plan gives this relay another stage. What it held of the former one, the others of that stage hold too.
+void Node::move_to(StageId stage) {
+  ++context_.counters.moved;
+  drop_work();
+  saved_ = {};
+  stage_ = stage;
+  context_.ledger = latest_;
+  listen();
 }
 
 void Node::loaded(const TaskResult& result) {
@@ -107,30 +121,42 @@ void Node::loaded(const TaskResult& result) {
   begin_iteration();
 }
 
-// One link of the stage ahead an iteration, the one whose measure is oldest: else a relay that came back, first
-// measured while it was busy starting, would look far away for ever and get no work.
-void Node::probe_a_link() {
+// Links are measured with a ping each: those never measured, so that the leader can tell whether a relay would do
+// better in another stage; and two an iteration again, that of the stage ahead and that of all whose measure is oldest:
+// else a relay that came back, first measured while it was busy starting, would look far away for ever and get no work.
+void Node::probe_links() {
+  constexpr std::size_t kMostNew = 16;  // an iteration
   const StageId ahead(static_cast<std::uint16_t>((stage_.value() + 1u) % (context_.stages() + 1u)));
-  NodeId oldest = wire::kNobody;
+  std::set<NodeId> probed;
+  NodeId oldest = wire::kNobody, oldest_ahead = wire::kNobody;
+  const auto older = [&](NodeId node, NodeId than) {
+    return than == wire::kNobody || context_.detector.sampled(node) < context_.detector.sampled(than);
+  };
   for (const auto& member : context_.ledger.plan.members) {
-    if (member.stage != ahead || member.node == context_.options.self || !context_.reachable(member.node)) continue;
-    if (oldest == wire::kNobody || context_.detector.sampled(member.node) < context_.detector.sampled(oldest))
-      oldest = member.node;
+    if (member.node == context_.options.self || !context_.reachable(member.node)) continue;
+    if (context_.detector.sampled(member.node) == Time::min() && probed.size() < kMostNew) probed.insert(member.node);
+    if (older(member.node, oldest)) oldest = member.node;
+    if (member.stage == ahead && older(member.node, oldest_ahead)) oldest_ahead = member.node;
   }
-  if (oldest != wire::kNobody)
-    context_.send(oldest, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
+  probed.insert({oldest, oldest_ahead});
+  probed.erase(wire::kNobody);
+  for (const auto node : probed)
+    context_.send(node, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
 }
 
 void Node::begin_iteration() {
   context_.iteration_begins();
-  probe_a_link();
   if (latest_.iteration == context_.ledger.iteration) context_.ledger = latest_;
+  probe_links();
   context_.dead.clear();
   fetch_at_ = kNever;
   fetch_tries_ = 0;
   sourceless_since_.reset();
   report_due_ = true;
   const bool behind = latest_.iteration > context_.ledger.iteration;
+  if (const auto* place = member_of(latest_.plan, context_.options.self);
+      place && place->incarnation == context_.incarnation && place->listener && place->stage != stage_ && !run_over())
+    return move_to(place->stage);
   reduction_.begin(stage_, size_of(stage_));
   if (behind || run_over()) {
     evaluation_.begin(false, stage_);

@@ -31,6 +31,7 @@ struct RunOptions {
   std::uint32_t evaluate_batches = 0;   // of held-out text, each as large as a microbatch; at most 256
   double most_excluded = 0.25;          // of an iteration's microbatches; more stops the run
   std::string router = "planned";       // earliest-finish, or a flow::Router's name: how microbatches get their paths
+  bool move_relays = true;              // to other stages, where the predicted iteration is shorter ("planned" only)
   StepOptions step;
   std::uint64_t hash = 0;            // of the configuration
   std::uint64_t tokenizer_hash = 0;  // what the run is trained on must be the same everywhere too

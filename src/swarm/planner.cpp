@@ -13,29 +13,6 @@ Duration compute_time(const Candidate& candidate) {
   return candidate.forward == Duration::zero() ? milliseconds(100) : candidate.forward;
 }
 
-// A node that has computed nothing yet is taken for as fast as its stage's others, or else as all: it must get work to
-// be measured.
-std::vector<Candidate> with_estimates(std::vector<Candidate> candidates) {
-  const auto mean = [&](auto&& counts) {
-    Duration sum{};
-    int measured = 0;
-    for (const auto& candidate : candidates)
-      if (candidate.forward > Duration::zero() && counts(candidate)) sum += candidate.forward, ++measured;
-    return measured == 0 ? Duration::zero() : sum / measured;
-  };
-  const auto relays = mean([](const Candidate& c) { return c.member.stage != StageId(0); });
-  std::map<StageId, Duration> by_stage;
-  for (const auto& candidate : candidates) {
-    const auto stage = candidate.member.stage;
-    if (by_stage.contains(stage)) continue;
-    const auto own = mean([&](const Candidate& c) { return c.member.stage == stage; });
-    by_stage[stage] = own > Duration::zero() ? own : relays;
-  }
-  for (auto& candidate : candidates)
-    if (candidate.forward == Duration::zero()) candidate.forward = by_stage[candidate.member.stage];
-  return candidates;
-}
-
 Duration one_way(const Candidate& from, NodeId to) {
   const auto at = from.round_trip.find(to);
   return at == from.round_trip.end() ? milliseconds(1) : at->second / 2;

@@ -3,12 +3,9 @@
 #pragma once
 #include <vector>
 
-#include "swarm/planner.h"
+#include "swarm/path_search.h"
 
 namespace tributary::swarm {
-
-using PlanStages = std::vector<std::vector<const Candidate*>>;  // by stage, full members only, in order of node
-using Paths = std::vector<std::vector<NodeId>>;                 // as wire::Plan::paths
 
 // The best of `starts` (each usable in these stages), improved by local search: one microbatch takes another relay of
 // one stage, or two exchange theirs. So many trials that the sequencer's handler stays short; the next iteration's plan

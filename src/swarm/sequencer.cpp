@@ -30,8 +30,7 @@ void Sequencer::hello(NodeId from, const wire::Hello& hello) {
   touched_ = true;
   auto& peer = peers_[from];
   if (hello.incarnation < peer.incarnation) return;
-  if (hello.incarnation > peer.incarnation) peer = {};
-  peer.incarnation = hello.incarnation;
+  if (hello.incarnation > peer.incarnation) reborn(peer, hello.incarnation);
   if (peer.dead) return tell_expired(from, peer);
   if (auto difference = difference_from_run(from, hello); !difference.empty()) {
     peer.dead = true;
@@ -72,13 +71,30 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
   auto& peer = peers_[from];
   if (report.incarnation < peer.incarnation) return;
   if (peer.dead && report.incarnation == peer.incarnation) return tell_expired(from, peer);
-  if (report.incarnation > peer.incarnation) {
-    peer = {};
-    peer.incarnation = report.incarnation;
-  }
+  if (report.incarnation > peer.incarnation) reborn(peer, report.incarnation);
   remember_saved(peer, report.shared_disk, report.checkpoints);
+  measure(peer, report);
   peer.report = report;
   peer.heard_term = raft_.term();
+}
+
+void Sequencer::reborn(Peer& peer, Incarnation incarnation) {
+  Peer anew;
+  anew.incarnation = incarnation;
+  anew.forward_us = peer.forward_us;
+  anew.backward_us = peer.backward_us;
+  anew.links = std::move(peer.links);
+  anew.stage = peer.stage;
+  peer = std::move(anew);
+}
+
+void Sequencer::measure(Peer& peer, const wire::Report& report) {
+  constexpr std::size_t kMostLinks = 256;
+  if (report.forward_us > 0) peer.forward_us = report.forward_us;
+  if (report.backward_us > 0) peer.backward_us = report.backward_us;
+  for (const auto& link : report.links)
+    if (peer.links.size() < kMostLinks || peer.links.contains(link.peer)) peer.links[link.peer] = link;
+  peer.stage = report.stage;
 }
 
 void Sequencer::leave(NodeId from, const wire::Leave& leave) {
@@ -111,6 +127,7 @@ void Sequencer::judge_silence() {
     const auto death = peer.silent_since + context_.detector.deadline(node);
     if (context_.now >= death) {
       peer.dead = true;
+      peer.died_at = context_.now;
     } else {
       look_again_at_ = std::min(look_again_at_, death);
     }
@@ -154,6 +171,7 @@ void Sequencer::evaluate() {
   look_again_at_ = context_.now + context_.options.pace.report / 2;
   judge_silence();
   decide();
+  plan_ahead();
   seen_index_ = raft_.ledger().index;
   seen_pending_ = raft_.pending();
 }

@@ -8,12 +8,14 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "swarm/context.h"
+#include "swarm/placement.h"
 #include "swarm/planner.h"
 #include "swarm/raft.h"
 
@@ -61,6 +63,11 @@ class Sequencer {
     Time orders_sent_at = Time::min();
     std::set<wire::SavedState> saved;
     bool shared_disk = false;
+    // Measured, also in its former lives.
+    std::uint32_t forward_us = 0, backward_us = 0;
+    std::map<NodeId, wire::LinkSample> links;
+    StageId stage;  // that it held, or is to hold
+    Time died_at = kNever;
   };
   struct StageOrders {
     std::uint64_t revision = 0;
@@ -69,6 +76,11 @@ class Sequencer {
   };
   using PartKey = std::pair<PartId, MicrobatchId>;
 
+  // A new life of the node: what was measured of it stays.
+  static void reborn(Peer& peer, Incarnation incarnation);
+  static void measure(Peer& peer, const wire::Report& report);
+  void plan_ahead();
+  std::vector<Placement::Move> moves_now() const;
   void activate();
   bool nothing_new() const;
   void decide();
@@ -120,6 +132,11 @@ class Sequencer {
   std::uint64_t excluded_index_ = 0;  // ... and the log's index at which that was seen
   std::map<PartKey, std::vector<NodeId>> holders_;
   std::map<MicrobatchId, const std::vector<NodeId>*> hops_;
+  // The search for better places, one an iteration; and what it has found so far.
+  std::unique_ptr<Placement> placement_;
+  wire::Stamp placed_;
+  Placement::Target target_;
+  Time search_at_{};
   std::map<PartKey, NodeId> assigned_;
   std::map<PartKey, Time> uncovered_since_;
   std::map<StageId, StageOrders> orders_;

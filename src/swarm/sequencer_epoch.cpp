@@ -32,13 +32,11 @@ Candidate Sequencer::candidate(NodeId node, const Peer& peer, StageId stage, boo
   const auto* member = member_of(raft_.ledger().plan, node);
   const std::uint16_t slots = peer.hello ? peer.hello->slots : member ? member->slots : 1;
   out.member = {node, peer.incarnation, stage, slots, listener};
-  if (peer.report) {
-    out.forward = Duration(std::int64_t{1000} * peer.report->forward_us);
-    out.backward = Duration(std::int64_t{1000} * peer.report->backward_us);
-    for (const auto& link : peer.report->links) {
-      if (link.delay_us > 0) out.round_trip[link.peer] = Duration(std::int64_t{1000} * link.delay_us);
-      if (link.kilobytes_per_s > 0) out.bytes_per_s[link.peer] = 1000.0 * link.kilobytes_per_s;
-    }
+  out.forward = Duration(std::int64_t{1000} * peer.forward_us);
+  out.backward = Duration(std::int64_t{1000} * peer.backward_us);
+  for (const auto& [to, link] : peer.links) {
+    if (link.delay_us > 0) out.round_trip[to] = Duration(std::int64_t{1000} * link.delay_us);
+    if (link.kilobytes_per_s > 0) out.bytes_per_s[to] = 1000.0 * link.kilobytes_per_s;
   }
   return out;
 }

@@ -298,11 +298,14 @@ StageId Sequencer::place_for(NodeId node, const wire::Hello& hello, const std::v
   const bool fixed = !hello.any_stage && hello.stage.value() >= 1 && hello.stage.value() <= context_.stages();
   if (fixed) return hello.stage;
   const auto neediest = neediest_stage(context_.options.run, candidates);
+  const auto target = target_.stages.find(node);
   // Who comes back within the iteration finds its own paths and range there, unless another stage is about to be lost.
   const auto* former = member_of(raft_.ledger().plan, node);
   const auto others = std::count_if(candidates.begin(), candidates.end(),
                                     [&](const Candidate& c) { return c.member.stage == neediest; });
-  return former && former->stage != StageId(0) && others > 1 ? former->stage : neediest;
+  if (others <= 1) return neediest;
+  if (target != target_.stages.end()) return target->second;
+  return former && former->stage != StageId(0) ? former->stage : neediest;
 }
 
 // A newcomer begins to fetch its stage's state now. A relay that has it takes part at once, while its stage has work to
@@ -351,6 +354,12 @@ wire::Plan Sequencer::next_plan() const {
     candidates.push_back(candidate(member.node, peer, member.stage, listener));
     if (!listener && !peer.leaving) ++full[member.stage.value()];
   }
+  for (const auto& move : moves_now())
+    for (auto& one : candidates)
+      if (one.member.node == move.node) {
+        one.member.stage = move.stage;
+        one.member.listener = true;
+      }
   // Who leaves may go once somebody else holds its stage.
   std::erase_if(candidates, [&](const Candidate& c) {
     return peers_.at(c.member.node).leaving && (c.member.listener || full[c.member.stage.value()] > 0);

@@ -24,7 +24,7 @@ constexpr Minimum kMinima[] = {
     {"duplicates", 200}, {"excluded", 300},          {"stale_orders", 8}, {"resealed", 400},
     {"adopted", 0},      {"rewinds", 300},           {"late_chunks", 0},  {"joins", 300},
     {"rejoins", 30},     {"false_suspicions", 1000}, {"early", 200},      {"dropped", 300},
-    {"retries", 100},    {"elections", 200},
+    {"retries", 100},    {"elections", 200},         {"promoted", 300},   {"moved", 0},
 };
 
 class Churn : public testing::TestWithParam<std::uint64_t> {};

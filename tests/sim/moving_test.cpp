@@ -1,0 +1,89 @@
+// Relays that the plan moves to other stages, and those that come back within the iteration.
+#include "sim/troubled_swarm.h"
+
+namespace tributary::sim {
+namespace {
+
+// Stage 2 has the slow machines, so a quick one of stage 1 does more good there.
+TroubledSwarmOptions uneven() {
+  return {.stages = 2, .replicas = 3, .microbatches = 12, .iterations = 60, .payload_bytes_per_s = 1e4};
+}
+
+void start_uneven(TroubledSwarm& scenario) {
+  for (std::uint32_t i = 0; i < scenario.size(); ++i) {
+    auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
+    spec.options.any_stage = true;
+    if (scenario.stage_of(NodeId(i)) == 2) spec.slowness = 6;
+    scenario.world().start(spec);
+  }
+}
+
+TEST(Moving, RelaysGoWhereTheIterationIsShorter) {
+  TroubledSwarm scenario(uneven());
+  start_uneven(scenario);
+  ASSERT_TRUE(scenario.reach([&] { return scenario.counters().moved > 0; })) << scenario.stuck();
+  scenario.expect_finish();
+  EXPECT_GE(scenario.counters().moved, 2u);
+  EXPECT_EQ(scenario.counters().rejoins, 0u);
+  EXPECT_EQ(scenario.counters().rewinds, 0u);
+}
+
+TEST(Moving, NobodyMovesWhoCanHoldOneStageOnly) {
+  TroubledSwarm scenario(uneven());
+  for (std::uint32_t i = 0; i < scenario.size(); ++i) {
+    auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
+    if (scenario.stage_of(NodeId(i)) == 2) spec.slowness = 6;
+    scenario.world().start(spec);
+  }
+  scenario.expect_finish();
+  EXPECT_EQ(scenario.counters().moved, 0u);
+}
+
+TEST(Moving, DeathOfTheMovedOneIsADeathAsAnyOther) {
+  TroubledSwarm scenario(uneven());
+  start_uneven(scenario);
+  NodeId moved = wire::kNobody;
+  ASSERT_TRUE(scenario.reach([&] {
+    for (const auto id : scenario.world().nodes())
+      if (scenario.world().node(id)->counters().moved > 0) moved = id;
+    return moved != wire::kNobody;
+  }));
+  scenario.world().crash(moved);
+  scenario.expect_finish();
+  EXPECT_EQ(scenario.counters().rewinds, 0u);
+}
+
+TEST(Moving, DeathOfTheLastOneLeftBehindRewindsAndGoesOn) {
+  auto options = uneven();
+  options.replicas = 2;
+  TroubledSwarm scenario(options);
+  start_uneven(scenario);
+  NodeId moved = wire::kNobody;
+  StageId former;
+  ASSERT_TRUE(scenario.reach([&] {
+    for (const auto id : scenario.world().nodes())
+      if (scenario.world().node(id)->counters().moved > 0) moved = id;
+    return moved != wire::kNobody;
+  }));
+  former = StageId(scenario.stage_of(moved));
+  for (const auto id : scenario.world().nodes())
+    if (id != moved && scenario.world().node(id)->stage() == former) scenario.world().crash(id);
+  scenario.expect_finish();
+}
+
+TEST(Promotion, OfARelayThatComesBackWithinTheIteration) {
+  TroubledSwarm scenario({.replicas = 2, .microbatches = 40, .iterations = 8});
+  scenario.start_all();
+  ASSERT_TRUE(scenario.reach_iteration(2));
+  scenario.world().crash(scenario.relay(1, 0));
+  const auto iteration = scenario.newest();
+  scenario.start(scenario.relay(1, 0));
+  ASSERT_TRUE(scenario.reach([&] { return scenario.counters().promoted > 0; })) << scenario.stuck();
+  EXPECT_EQ(scenario.newest(), iteration);
+  EXPECT_TRUE(scenario.works(scenario.relay(1, 0)));
+  scenario.expect_finish();
+  EXPECT_EQ(scenario.counters().rewinds, 0u);
+}
+
+}  // namespace
+}  // namespace tributary::sim

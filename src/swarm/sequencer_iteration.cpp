@@ -27,6 +27,15 @@ void Sequencer::index_reports() {
   }
 }
 
+bool Sequencer::all_back() const {
+  const auto& excluded = raft_.ledger().excluded;
+  for (std::uint32_t i = 0; i < context_.microbatches(); ++i)
+    if (!holders_.contains({PartId(0), MicrobatchId(i)}) &&
+        !std::binary_search(excluded.begin(), excluded.end(), MicrobatchId(i)))
+      return false;
+  return true;
+}
+
 bool Sequencer::exclude_bad() {
   const auto& ledger = raft_.ledger();
   std::set<MicrobatchId> bad;
@@ -127,6 +136,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
 
   const auto before = orders_.find(stage);
   const bool sealed_before = before != orders_.end() && before->second.content.sealed;
+  if (!context_.options.run.switches.early_aggregation && !sealed_before && !all_back()) return orders;
   std::map<NodeId, std::vector<std::uint32_t>> owners;
   std::map<std::uint32_t, NodeId> owner_before;
   if (sealed_before)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/scenario.h"
+#include "sim/world.h"
 
 namespace tributary::sim {
 

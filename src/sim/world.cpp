@@ -156,16 +156,20 @@ void World::block(NodeId from, NodeId to, bool lossy) {
   link.lossy = lossy;
 }
 
-void World::heal_all() {
-  for (auto& [pair, link] : links_) {
-    if (!std::exchange(link.blocked, false)) continue;
-    const auto [from, to] = pair;
-    auto held = std::exchange(link.held, {});
-    for (auto& [life, message] : held) {
-      link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-      at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
-    }
+void World::heal(NodeId from, NodeId to) {
+  const auto found = links_.find({from, to});
+  if (found == links_.end() || !std::exchange(found->second.blocked, false)) return;
+  auto& link = found->second;
+  auto held = std::exchange(link.held, {});
+  for (auto& [life, message] : held) {
+    link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+    at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
   }
+}
+
+void World::heal_all() {
+  for (const auto& [pair, link] : links_)
+    if (link.blocked) heal(pair.first, pair.second);
 }
 
 Duration World::latency(NodeId from, NodeId to) {

@@ -69,6 +69,7 @@ class World {
   void thaw(NodeId node);
   // Messages from -> to wait until healed (the connection lives) or, if `lossy`, are lost.
   void block(NodeId from, NodeId to, bool lossy);
+  void heal(NodeId from, NodeId to);
   void heal_all();
 
   // --- Time

@@ -153,7 +153,7 @@ TEST(Scenario, FaultsNameThePlaceAndTheRemedy) {
       {"[[machines]]\nstage = 1\n[[machines]]\nstage = 0\n", "listed by stage"},
       {good + "itertions = 4\n", "line 5: machines[1].itertions is unknown"},
       {"iterations = 0\n" + good, "line 1: iterations must be a whole number"},
-      {good + "[churn]\nkind = \"hourly\"\n", "churn.kind must be none, per-iteration, poisson or trace"},
+      {good + "[churn]\nkind = \"hourly\"\n", "churn.kind must be none, per-iteration, poisson, diurnal, spot or trace"},
       {good + "[churn]\nkind = \"trace\"\nevents = [[1, 9, \"crash\"]]\n", "names node 9"},
       {good + "[churn]\nevents = [[1, 0]]\n", "events holds"},
       {good + "[links]\npreset = \"mars\"\n", "links.preset"},

@@ -107,12 +107,14 @@ Result<Scenario> parse_scenario(std::string_view text, const ReadFile& read) {
     read_sizes(keys.table("sizes"), scenario, faults);
     read_churn(keys.table("churn"), read, scenario.churn, faults);
     read_switches(keys.table("switches"), scenario, faults);
+    read_islands(keys.array("islands"), scenario, faults);
   }
   if (!faults.empty()) {
     std::string all;
     for (const auto& fault : faults) all += (all.empty() ? "" : "\n") + fault;
     return Error{all};
   }
+  if (scenario.machines.empty() && !scenario.islands.empty()) return scenario;
   if (auto checked = check(scenario); !checked) return checked.error();
   if (!world.empty() && links.preset.empty()) links.preset = "ten-locations";
   if (auto laid = lay_links(links, scenario); !laid) return laid.error();

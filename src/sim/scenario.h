@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/islands.h"
 #include "swarm/options.h"
 
 namespace tributary::sim {
@@ -93,7 +94,8 @@ struct Scenario {
   double lower_bound_s = 0;  // of a crash-free iteration; 0: not known
   ScenarioChurn churn;
   swarm::Switches switches;
-  double detection_factor = 1;  // of the detector's deadlines; above 1: slower to suspect
+  double detection_factor = 1;   // of the detector's deadlines; above 1: slower to suspect
+  std::vector<Islands> islands;  // rows of a table of their own, in a scenario without machines
 
   std::uint16_t stages() const;
   std::uint32_t data_nodes() const;

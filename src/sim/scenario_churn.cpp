@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kMostRate = 1e6;  // events an hour
 constexpr double kMostTime = 1e9;
+constexpr double kLeastRate = 1;
 constexpr const char* kWhat[] = {"crash", "leave", "freeze", "thaw", "start"};
 
 bool is_what(const std::string& what) { return std::find(std::begin(kWhat), std::end(kWhat), what) != std::end(kWhat); }
@@ -155,6 +156,43 @@ void read_switches(const toml::table* table, Scenario& scenario, std::vector<std
   keys.flag("extra_in_flight", scenario.switches.extra_in_flight);
   keys.flag("admit_at_once", scenario.switches.admit_at_once);
   keys.number("detection_factor", scenario.detection_factor, 0.6, 1000);
+}
+
+void read_islands(const toml::array* list, Scenario& scenario, std::vector<std::string>& faults) {
+  if (!list) return;
+  if (list->size() > 1000) {
+    faults.push_back("islands: more than 1000 rows");
+    return;
+  }
+  Islands row;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    Keys keys((*list)[i].as_table(), "islands[" + std::to_string(i) + "].", faults);
+    keys.text("name", row.name);
+    keys.integer("count", row.count, 1, 1000);
+    keys.number("chips", row.chips, 1, 1e9);
+    keys.number("chip_years", row.chip_years, 1e-5, 1e4);
+    keys.number("pause_s", row.pause_s, 0, 1e6);
+    keys.number("iteration_s", row.iteration_s, 0.1, 1e6);
+    keys.integer("round_every", row.round_every, 1, 1'000'000);
+    keys.number("exchange_bytes", row.exchange_bytes, 0, 1e15);
+    keys.number("bandwidth_Bps", row.bandwidth_Bps, kLeastRate, 1e15);
+    keys.number("latency_s", row.latency_s, 0, 60);
+    std::string topology = row.all_reduce ? "all-reduce" : "syncer";
+    keys.text("topology", topology);
+    row.all_reduce = topology == "all-reduce";
+    if (!row.all_reduce && topology != "syncer")
+      keys.fault(*keys.node("topology"), "topology", "must be all-reduce or syncer");
+    keys.integer("overlap", row.overlap, 0, 1'000'000);
+    keys.integer("quorum", row.quorum, 0, 1000);
+    keys.number("grace_s", row.grace_s, 0, 1e6);
+    keys.number("days", row.days, 1e-3, 30);
+    // Bounds the work of one row to some tens of millions of events.
+    const double iterations = row.days * 86'400 / row.iteration_s * row.count;
+    const double failures = row.days / 365.25 * row.chips / row.chip_years;
+    if (iterations + failures > 3e7)
+      keys.fault((*list)[i], "days", "makes more than 3e7 iterations and failures; take fewer");
+    scenario.islands.push_back(row);
+  }
 }
 
 }  // namespace tributary::sim

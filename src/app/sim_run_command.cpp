@@ -113,7 +113,11 @@ int sim_run(const SimRunArguments& arguments) {
     scenario->churn.kind = arguments.churn > 0 ? sim::ChurnKind::kPerIteration : sim::ChurnKind::kNone;
     scenario->churn.probability = arguments.churn;
   }
+  for (const auto& part : arguments.without)
+    if (const auto left_out = sim::leave_out(part, *scenario); !left_out)
+      return fail("--without: " + left_out.error().message, kWrongUse);
   sim::RehearsalOptions options;
+  options.check = arguments.check;
   options.seed = arguments.seed;
   options.trace = !arguments.trace.empty();
   auto rehearsal = sim::rehearse(*scenario, options);

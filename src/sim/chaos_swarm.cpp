@@ -89,6 +89,25 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosM
   return swarm;
 }
 
+void cut_swarm(const ChaosCut& cut, ChaosSwarm& swarm) {
+  swarm.cut = cut;
+  swarm.cut.without.clear();
+  for (const auto id : cut.without) {
+    if (id.value() >= swarm.nodes.size()) continue;
+    const auto& voters = swarm.run.voters;
+    if (std::find(voters.begin(), voters.end(), id) != voters.end()) continue;
+    const auto& options = swarm.nodes[id.value()].options;
+    const auto others = std::count_if(swarm.nodes.begin(), swarm.nodes.end(), [&](const auto& spec) {
+      return spec.options.self != id && spec.options.stage == options.stage &&
+             !swarm.cut.without.contains(spec.options.self);
+    });
+    if (others > 0) swarm.cut.without.insert(id);
+  }
+  if (cut.iterations == 0 || cut.iterations >= swarm.run.iterations) return;
+  swarm.run.iterations = cut.iterations;
+  for (auto& spec : swarm.nodes) spec.options.run.iterations = cut.iterations;
+}
+
 Duration ChaosSwarm::latency(NodeId a, NodeId b) const {
   return seconds(a.value() % sites == b.value() % sites ? base_latency_s / 10 : base_latency_s);
 }

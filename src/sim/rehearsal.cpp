@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "flow/router.h"
+#include "sim/checker.h"
 #include "sim/conditions.h"
 #include "sim/rehearsal_churn.h"
+#include "sim/serial_reference.h"
 #include "sim/symbolic_compute.h"
 
 namespace tributary::sim {
@@ -85,8 +88,15 @@ class Play {
       spec.store_time = seconds(machine.store_s);
       specs_.push_back(spec);
     }
+    if (options.check) {
+      checker_.emplace(checker_options());
+      checker_->watch(world_);
+    }
     churn_.on_crash = [this] { ++current_.crashes; };
-    world_.on_applied = [this](NodeId, const swarm::Applied& applied) { committed(applied.commit); };
+    world_.on_applied = [this, check = world_.on_applied](NodeId id, const swarm::Applied& applied) {
+      check(id, applied);
+      committed(applied.commit);
+    };
     world_.on_task = [this](NodeId node, const swarm::Task& task, Time begin, Time end) {
       task_ran(node, task, begin, end);
     };
@@ -104,9 +114,11 @@ class Play {
       }
     }
     churn_.schedule_fixed();
-    while (done_ < run_.iterations && world_.step())
+    while (done_ < run_.iterations && !broken() && world_.step())
       if (since_start(world_.now()) > last_end_ + kCalm) break;
-    if (done_ < run_.iterations) {
+    if (broken()) {
+      out_.trouble = checker_->violation();
+    } else if (done_ < run_.iterations) {
       out_.trouble = "no iteration was finished for " + std::to_string(static_cast<int>(kCalm)) +
                      " virtual seconds after iteration " + std::to_string(done_);
       for (const auto id : world_.nodes())
@@ -126,8 +138,40 @@ class Play {
     double done_s = 0, compute_s = 0, transfer_s = 0;
   };
 
+  bool broken() const { return checker_ && !checker_->violation().empty(); }
+
+  SymbolicOptions symbolic_options() const {
+    SymbolicOptions symbolic;
+    symbolic.seed = options_.seed;
+    symbolic.stages = run_.stages;
+    symbolic.state_sizes = run_.state_sizes;
+    return symbolic;
+  }
+
+  // Every result is compared with that of one process that nothing disturbs.
+  CheckerOptions checker_options() const {
+    CheckerOptions options;
+    options.run = run_;
+    options.most_kept_bytes = std::uint64_t{4} * 8 * 2 * run_.microbatches;
+    const double latency = *std::max_element(scenario_.latency_s.begin(), scenario_.latency_s.end());
+    options.detection_bound = seconds((8 + 40 * latency) * scenario_.detection_factor + 4 * scenario_.churn.delay_s);
+    SerialOptions serial;
+    serial.stages = run_.stages;
+    serial.microbatches = run_.microbatches;
+    serial.make_compute = [symbolic = symbolic_options()](StageId) -> std::unique_ptr<swarm::Compute> {
+      return std::make_unique<SymbolicCompute>(symbolic, std::make_shared<Disk>());
+    };
+    serial.step = [run = run_](Iteration iteration, double sum_squares, std::uint32_t used) {
+      return swarm::step_parameters(run.step, iteration, sum_squares, used, run.microbatches);
+    };
+    options.hash_after = [reference = std::make_shared<SerialReference>(std::move(serial))](
+                             Iteration iteration, StageId stage) { return reference->hash_after(iteration, stage); };
+    return options;
+  }
+
   WorldOptions world_options() {
     WorldOptions world;
+    world.bugs = options_.bugs;
     world.seed = options_.seed;
     world.jitter = scenario_.jitter;
     world.latency = [this](NodeId a, NodeId b) { return conditions_.latency(a, b, world_.now()); };
@@ -152,11 +196,7 @@ class Play {
           return Duration::zero();
       }
     };
-    SymbolicOptions symbolic;
-    symbolic.seed = options_.seed;
-    symbolic.stages = run_.stages;
-    symbolic.state_sizes = run_.state_sizes;
-    world.make_compute = [symbolic](NodeId, std::shared_ptr<Disk> disk) {
+    world.make_compute = [symbolic = symbolic_options()](NodeId, std::shared_ptr<Disk> disk) {
       return std::make_unique<SymbolicCompute>(symbolic, std::move(disk));
     };
     return world;
@@ -264,6 +304,7 @@ class Play {
   World world_;
   std::vector<NodeSpec> specs_;
   RehearsalChurn churn_;
+  std::optional<Checker> checker_;
   std::uint64_t done_ = 0;
   double last_end_ = 0;
   RehearsedIteration current_;

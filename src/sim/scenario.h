@@ -105,6 +105,12 @@ struct Scenario {
 inline constexpr std::size_t kMostMachines = 5000;
 inline constexpr std::size_t kMostScenarioBytes = std::size_t{64} << 20;
 
+// Parts of a scenario's trouble that can be left out: "chance" (crashes by churn.kind), "events", "leader", "sites",
+// "freezes", "delays", "partitions".
+const std::vector<std::string>& trouble_parts();
+// Errors: there is no such part.
+Result<void> leave_out(const std::string& part, Scenario& scenario);
+
 // Gives the text of a file that the scenario names.
 using ReadFile = std::function<Result<std::string>(const std::string&)>;
 

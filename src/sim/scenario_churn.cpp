@@ -195,4 +195,34 @@ void read_islands(const toml::array* list, Scenario& scenario, std::vector<std::
   }
 }
 
+const std::vector<std::string>& trouble_parts() {
+  static const std::vector<std::string> parts = {"chance",  "events", "leader",    "sites",
+                                                 "freezes", "delays", "partitions"};
+  return parts;
+}
+
+Result<void> leave_out(const std::string& part, Scenario& scenario) {
+  auto& churn = scenario.churn;
+  if (part == "chance") {
+    churn.kind = ChurnKind::kNone;
+  } else if (part == "events") {
+    churn.trace.clear();
+  } else if (part == "leader") {
+    churn.leader_per_hour = 0;
+  } else if (part == "sites") {
+    churn.site_per_hour = 0;
+  } else if (part == "freezes") {
+    churn.freeze_per_node_hour = 0;
+  } else if (part == "delays") {
+    churn.delay_per_node_hour = 0;
+  } else if (part == "partitions") {
+    churn.partitions.clear();
+  } else {
+    std::string list;
+    for (const auto& known : trouble_parts()) list += (list.empty() ? "" : ", ") + known;
+    return Error{"there is no part \"" + part + "\" of a scenario's trouble; there are " + list};
+  }
+  return {};
+}
+
 }  // namespace tributary::sim

@@ -176,7 +176,10 @@ class Runner {
 ChaosResult run_chaos(const ChaosOptions& options) {
   auto drawn = draw_swarm(options.seed, options.iterations, options.model);
   cut_swarm(options.cut, drawn);
-  const auto& swarm = drawn;
+  return run_chaos(options, drawn);
+}
+
+ChaosResult run_chaos(const ChaosOptions& options, const ChaosSwarm& swarm) {
   World world(world_options(swarm, options));
   Checker checker(checker_options(swarm, options.model));
   checker.watch(world);
@@ -187,7 +190,7 @@ ChaosResult run_chaos(const ChaosOptions& options) {
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
     };
   }
-  Random random(mix64(options.seed, 0x7374617274));
+  Random random(mix64(swarm.seed, 0x7374617274));
   for (const auto& spec : swarm.nodes) {
     const auto at = seconds(options.faults ? 0.3 * random.uniform() : 0);
     if (!swarm.cut.without.contains(spec.options.self)) world.at(Time(at), [&world, &spec] { world.start(spec); });

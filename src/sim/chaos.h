@@ -37,6 +37,8 @@ struct ChaosResult {
 };
 
 ChaosResult run_chaos(const ChaosOptions& options);
+// The same with a swarm that was made rather than drawn; options.seed, iterations and cut do not count.
+ChaosResult run_chaos(const ChaosOptions& options, const ChaosSwarm& swarm);
 
 // What to type to see that seed again.
 std::string replay_command(std::uint64_t seed);

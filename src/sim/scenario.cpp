@@ -114,7 +114,10 @@ Result<Scenario> parse_scenario(std::string_view text, const ReadFile& read) {
     for (const auto& fault : faults) all += (all.empty() ? "" : "\n") + fault;
     return Error{all};
   }
-  if (scenario.machines.empty() && !scenario.islands.empty()) return scenario;
+  if (!scenario.islands.empty()) {
+    if (scenario.machines.empty()) return scenario;
+    return Error{"[[islands]] stand in a scenario of their own: take them or the machines out"};
+  }
   if (auto checked = check(scenario); !checked) return checked.error();
   if (!world.empty() && links.preset.empty()) links.preset = "ten-locations";
   if (auto laid = lay_links(links, scenario); !laid) return laid.error();

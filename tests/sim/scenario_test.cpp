@@ -116,6 +116,9 @@ TEST(Scenario, FaultsOfTheNewKeysNameThePlaceAndTheRemedy) {
       {good + "[[churn.partitions]]\nfrom_s = 5\nto_s = 4\nsites = [\"x\"]\n", "to_s must be after from_s"},
       {good + "[[churn.partitions]]\nfrom_s = 3\nto_s = 4\nsites = [\"x\"]\n", "no machine is at a site \"x\""},
       {good + "[switches]\nuneven = false\n", "switches.uneven is unknown; there are early_aggregation"},
+      {good + "[[islands]]\ncount = 2\n", "[[islands]] stand in a scenario of their own"},
+      {"[[islands]]\ntopology = \"star\"\n", "topology must be all-reduce or syncer"},
+      {"[[islands]]\nchips = 1e9\nchip_years = 0.001\n", "more than 3e7 iterations and failures"},
       {good + "[model]\nlayers = 2\nkv_heads = 16\n", "kv_heads must not be above heads"},
       {"[[sites]]\nname = \"a\"\n[[sites]]\nname = \"a\"\n" + good, "\"a\" is there already"},
   };

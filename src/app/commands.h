@@ -90,7 +90,10 @@ int flow_solve(const FlowSolveArguments& arguments);
 
 struct SimChaosArguments {
   std::uint64_t seed = 1;
-  std::uint64_t seeds = 1;  // so many, from `seed` on
+  std::uint64_t seeds = 1;       // so many, from `seed` on
+  std::string strikes;           // of a search's finding: all, none, or a list; empty: as drawn from one generator
+  std::string without;           // nodes that do not start
+  std::uint64_t iterations = 0;  // at most; 0: as drawn
   bool log = false;
   bool json = false;
 };
@@ -100,10 +103,12 @@ int sim_chaos(const SimChaosArguments& arguments);
 struct SimRunArguments {
   std::filesystem::path scenario;  // TOML, or a world file (.json)
   std::uint64_t seed = 1;
-  std::string router;            // empty: the scenario's
-  std::uint64_t iterations = 0;  // 0: the scenario's
-  double churn = -1;             // probability of a crash for each relay and iteration; below 0: the scenario's
-  std::filesystem::path trace;   // empty: none
+  std::string router;                // empty: the scenario's
+  std::uint64_t iterations = 0;      // 0: the scenario's
+  double churn = -1;                 // probability of a crash for each relay and iteration; below 0: the scenario's
+  std::filesystem::path trace;       // empty: none
+  bool check = false;                // the protocol's rules too
+  std::vector<std::string> without;  // parts of its trouble that are left out
   bool json = false;
 };
 // Fails if the swarm does not get to the scenario's end.

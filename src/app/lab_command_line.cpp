@@ -4,6 +4,7 @@
 #include "app/lab_commands.h"
 #include "flow/router.h"
 #include "sim/baseline.h"
+#include "sim/scenario.h"
 
 namespace tributary::app {
 namespace {
@@ -74,6 +75,9 @@ void add_chaos(CLI::App& sim, int& code) {
   command->add_option("--seed", arguments->seed, "the first seed; the same seed gives the same events")
       ->capture_default_str();
   command->add_option("--seeds", arguments->seeds, "how many seeds")->capture_default_str();
+  command->add_option("--strikes", arguments->strikes, "only these of each seed's: all, none, or 2,5 (as search says)");
+  command->add_option("--without", arguments->without, "nodes that do not start, as in 3,4; needs --strikes");
+  command->add_option("--iterations", arguments->iterations, "at most; needs --strikes");
   command->add_flag("--log", arguments->log, "print what happens to machines, and every commit");
   command->add_flag("--json", arguments->json, "print the findings and counters as JSON");
   command->footer("Example: tributary sim chaos --seed 1 --seeds 200");
@@ -90,6 +94,10 @@ void add_run(CLI::App& sim, int& code) {
   command->add_option("--churn", arguments->churn, "each relay crashes in an iteration with this probability")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--trace", arguments->trace, "write what every machine did, for Perfetto");
+  command->add_flag("--check", arguments->check, "watch the protocol's rules, and fail if one is broken");
+  std::string parts;
+  for (const auto& part : sim::trouble_parts()) parts += (parts.empty() ? "" : " | ") + part;
+  command->add_option("--without", arguments->without, "parts of its trouble to leave out: " + parts)->delimiter(',');
   command->add_flag("--json", arguments->json, "print everything as JSON");
   command->footer("Example: tributary sim run examples/ten-locations.toml --churn 0.1 --trace trace.json");
   command->callback([arguments, &code] { code = sim_run(*arguments); });
@@ -118,6 +126,19 @@ void add_sim_compare(CLI::App& sim, int& code) {
   command->callback([arguments, &code] { code = sim_compare(*arguments); });
 }
 
+void add_search(CLI::App& sim, int& code) {
+  auto arguments = std::make_shared<SimSearchArguments>();
+  auto* command = sim.add_subcommand("search", "Look for a seed that breaks a rule, and for the least of it that does");
+  command->add_option("--scenario", arguments->scenario, "rehearse this scenario; default: swarms drawn from the seed");
+  command->add_option("--seed", arguments->seed, "the first")->capture_default_str();
+  command->add_option("--seeds", arguments->seeds, "how many at most; default: as many as fit in the time");
+  command->add_option("--minutes", arguments->minutes, "how long at most; default: 1, or no limit with --seeds")
+      ->check(CLI::Range(0.0, 1e5));
+  command->add_flag("--json", arguments->json, "print what was found as JSON");
+  command->footer("Example: tributary sim search --minutes 5");
+  command->callback([arguments, &code] { code = sim_search(*arguments); });
+}
+
 }  // namespace
 
 void add_flow_commands(CLI::App& flow, int& code) {
@@ -130,6 +151,7 @@ void add_sim_commands(CLI::App& sim, int& code) {
   add_sim_compare(sim, code);
   add_play(sim, code);
   add_chaos(sim, code);
+  add_search(sim, code);
 }
 
 }  // namespace tributary::app

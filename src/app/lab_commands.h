@@ -50,6 +50,16 @@ struct SimCompareArguments {
 // Published baselines and our policy in one event model.
 int sim_compare(const SimCompareArguments& arguments);
 
+struct SimSearchArguments {
+  std::filesystem::path scenario;  // empty: swarms drawn as in `sim chaos`
+  std::uint64_t seed = 1;
+  std::uint64_t seeds = 0;  // 0: until the time is over
+  double minutes = 0;       // 0: no limit; with both 0, one minute
+  bool json = false;
+};
+// Seeds until a rule is broken or the budget ends; a failing one is shrunk. Fails if one was found.
+int sim_search(const SimSearchArguments& arguments);
+
 // Add the laboratory's subcommands; their exit codes go to `code`, which must outlive the parsing.
 void add_flow_commands(CLI::App& flow, int& code);
 void add_sim_commands(CLI::App& sim, int& code);

@@ -11,9 +11,12 @@ int sim_chaos(const SimChaosArguments& arguments) {
   swarm::Counters counters;
   std::uint64_t traces = 0, events = 0, crashes = 0, iterations = 0;
   auto failures = nlohmann::json::array();
+  const auto cut = sim::parse_cut(arguments.strikes, arguments.without, arguments.iterations);
+  if (!cut) return fail(cut.error().message, kWrongUse);
   for (auto seed = arguments.seed; seed < arguments.seed + arguments.seeds; ++seed) {
     sim::ChaosOptions options;
     options.seed = seed;
+    options.cut = *cut;
     options.log = arguments.log && !arguments.json;
     const auto result = sim::run_chaos(options);
     counters.add(result.counters);
@@ -22,10 +25,10 @@ int sim_chaos(const SimChaosArguments& arguments) {
     crashes += result.crashes;
     iterations += result.iterations;
     if (result.violation.empty()) continue;
-    failures.push_back({{"seed", seed}, {"violation", result.violation}, {"replay", sim::replay_command(seed)}});
+    failures.push_back({{"seed", seed}, {"violation", result.violation}, {"replay", sim::replay_command(seed, *cut)}});
     if (!arguments.json)
       std::printf("seed %" PRIu64 ": %s\n  replay it: %s\n", seed, result.violation.c_str(),
-                  sim::replay_command(seed).c_str());
+                  sim::replay_command(seed, *cut).c_str());
   }
   const int code = failures.empty() ? kDone : kFailed;
   char trace[17];

@@ -69,6 +69,33 @@ void print(const sim::Scenario& scenario, const sim::Rehearsal& rehearsal) {
       rehearsal.control_bytes / 1e3 / static_cast<double>(std::max<std::size_t>(1, rehearsal.iterations.size())));
 }
 
+int run_islands(const sim::Scenario& scenario, const SimRunArguments& arguments) {
+  auto rows = nlohmann::ordered_json::array();
+  if (!arguments.json)
+    std::printf("%-32s %8s %8s %8s %8s %10s %8s %8s\n", scenario.name.c_str(), "goodput", "paused", "redone", "waiting",
+                "failures", "rounds", "in each");
+  for (const auto& islands : scenario.islands) {
+    const auto result = sim::run_islands(islands, arguments.seed);
+    rows.push_back({{"name", islands.name},
+                    {"islands", islands.count},
+                    {"goodput", result.goodput},
+                    {"paused", result.paused},
+                    {"redone", result.redone},
+                    {"waiting", result.waiting},
+                    {"failures", result.failures},
+                    {"rounds", result.rounds},
+                    {"contributions", result.contributions}});
+    if (arguments.json) continue;
+    std::printf("%-32s %6.1f %% %6.1f %% %6.1f %% %6.1f %% %10llu %8llu %8.2f\n", islands.name.c_str(),
+                100 * result.goodput, 100 * result.paused, 100 * result.redone, 100 * result.waiting,
+                static_cast<unsigned long long>(result.failures), static_cast<unsigned long long>(result.rounds),
+                result.contributions);
+  }
+  if (arguments.json)
+    std::printf("%s\n", nlohmann::ordered_json{{"scenario", scenario.name}, {"islands", rows}}.dump().c_str());
+  return kDone;
+}
+
 }  // namespace
 
 int sim_run(const SimRunArguments& arguments) {
@@ -79,13 +106,18 @@ int sim_run(const SimRunArguments& arguments) {
     return read(arguments.scenario.parent_path() / name);
   });
   if (!scenario) return fail(arguments.scenario.string() + ": " + scenario.error().message, kWrongUse);
+  if (!scenario->islands.empty() && scenario->machines.empty()) return run_islands(*scenario, arguments);
   if (!arguments.router.empty()) scenario->router = arguments.router;
   if (arguments.iterations > 0) scenario->iterations = arguments.iterations;
   if (arguments.churn >= 0) {
     scenario->churn.kind = arguments.churn > 0 ? sim::ChurnKind::kPerIteration : sim::ChurnKind::kNone;
     scenario->churn.probability = arguments.churn;
   }
+  for (const auto& part : arguments.without)
+    if (const auto left_out = sim::leave_out(part, *scenario); !left_out)
+      return fail("--without: " + left_out.error().message, kWrongUse);
   sim::RehearsalOptions options;
+  options.check = arguments.check;
   options.seed = arguments.seed;
   options.trace = !arguments.trace.empty();
   auto rehearsal = sim::rehearse(*scenario, options);

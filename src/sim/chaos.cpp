@@ -1,6 +1,7 @@
 #include "sim/chaos.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "sim/chaos_swarm.h"
@@ -104,14 +105,28 @@ class Runner {
 
   std::string run() {
     while (checker_.violation().empty() && !over()) {
+      look();
       if (!world_.step()) return "nothing is left to happen, and the run is not over";
       if (stalled()) return stall();
     }
     if (!checker_.violation().empty()) return checker_.violation();
+    look();
     return checker_.newest() < swarm_.run.iterations ? "ended before the last iteration" : "";
   }
+  double recovery_s() const { return recovery_s_; }
+  double calm_bound_s() const { return to_seconds(calm_bound_); }
 
  private:
+  // Looks whether something was committed after all trouble.
+  void look() {
+    if (recovered_ || world_.now() < Time(swarm_.horizon)) {
+      if (!recovered_) commits_ = checker_.commits();
+      return;
+    }
+    if (checker_.commits() == commits_) return;
+    recovered_ = true;
+    recovery_s_ = to_seconds(world_.now() - Time(swarm_.horizon));
+  }
   bool over() {
     if (world_.now() < Time(swarm_.horizon)) return false;
     // Once most voters have finished there is nobody to tell those who were cut off; that is no fault of the protocol.
@@ -151,12 +166,20 @@ class Runner {
   Time progress_at_;
   std::uint64_t progress_ = 0;
   Time finished_at_{};
+  std::uint64_t commits_ = 0;
+  bool recovered_ = false;
+  double recovery_s_ = 0;
 };
 
 }  // namespace
 
 ChaosResult run_chaos(const ChaosOptions& options) {
-  const auto swarm = draw_swarm(options.seed, options.iterations, options.model);
+  auto drawn = draw_swarm(options.seed, options.iterations, options.model);
+  cut_swarm(options.cut, drawn);
+  return run_chaos(options, drawn);
+}
+
+ChaosResult run_chaos(const ChaosOptions& options, const ChaosSwarm& swarm) {
   World world(world_options(swarm, options));
   Checker checker(checker_options(swarm, options.model));
   checker.watch(world);
@@ -167,15 +190,21 @@ ChaosResult run_chaos(const ChaosOptions& options) {
                   static_cast<unsigned long long>(applied.commit.iteration.value()), id.value(), applied.stage.value());
     };
   }
-  Random random(mix64(options.seed, 0x7374617274));
-  for (const auto& spec : swarm.nodes)
-    world.at(Time(seconds(options.faults ? 0.3 * random.uniform() : 0)), [&world, &spec] { world.start(spec); });
+  Random random(mix64(swarm.seed, 0x7374617274));
+  for (const auto& spec : swarm.nodes) {
+    const auto at = seconds(options.faults ? 0.3 * random.uniform() : 0);
+    if (!swarm.cut.without.contains(spec.options.self)) world.at(Time(at), [&world, &spec] { world.start(spec); });
+  }
   Faults faults(world, swarm, {options.faults, options.log});
   world.on_send = [&faults](NodeId from, NodeId, const wire::Message& message) { faults.sent(from, message); };
   world.on_exit = [&faults](NodeId id, const swarm::Exit& exit) { faults.ended(id, exit); };
 
   ChaosResult result;
-  result.violation = Runner(world, checker, swarm, options.log).run();
+  Runner runner(world, checker, swarm, options.log);
+  result.violation = runner.run();
+  result.recovery_s = runner.recovery_s();
+  result.calm_bound_s = runner.calm_bound_s();
+  result.strikes = faults.strikes();
   result.nodes = swarm.nodes.size();
   result.trace_hash = world.trace_hash();
   result.events = world.events();
@@ -190,6 +219,48 @@ ChaosResult run_chaos(const ChaosOptions& options) {
 
 std::string replay_command(std::uint64_t seed) {
   return "tributary sim chaos --seed " + std::to_string(seed) + " --log";
+}
+
+std::string replay_command(std::uint64_t seed, const ChaosCut& cut) {
+  if (!cut.own_draws) return replay_command(seed);
+  const auto list = [](const auto& items, auto&& number) {
+    std::string out;
+    for (const auto& item : items) out += (out.empty() ? "" : ",") + std::to_string(number(item));
+    return out;
+  };
+  auto command = "tributary sim chaos --seed " + std::to_string(seed) + " --strikes ";
+  const auto strikes = cut.strikes ? list(*cut.strikes, [](std::uint32_t number) { return number; }) : "all";
+  command += strikes.empty() ? "none" : strikes;
+  if (!cut.without.empty()) command += " --without " + list(cut.without, [](NodeId id) { return id.value(); });
+  if (cut.iterations > 0) command += " --iterations " + std::to_string(cut.iterations);
+  return command + " --log";
+}
+
+Result<ChaosCut> parse_cut(const std::string& strikes, const std::string& without, std::uint64_t iterations) {
+  ChaosCut cut;
+  cut.iterations = iterations;
+  cut.own_draws = !strikes.empty();
+  const auto numbers = [](const std::string& text, auto&& take) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const auto comma = std::min(text.find(',', at), text.size());
+      std::uint32_t number = 0;
+      const auto parsed = std::from_chars(text.data() + at, text.data() + comma, number);
+      if (parsed.ec != std::errc() || parsed.ptr != text.data() + comma) return false;
+      take(number);
+      at = comma + 1;
+    }
+    return true;
+  };
+  if (cut.own_draws && strikes != "all") {
+    auto& only = cut.strikes.emplace();
+    if (strikes != "none" && !numbers(strikes, [&](std::uint32_t number) { only.insert(number); }))
+      return Error{"--strikes must be all, none, or numbers with commas between them, as in 2,5"};
+  }
+  if (!without.empty() && !numbers(without, [&](std::uint32_t number) { cut.without.insert(NodeId(number)); }))
+    return Error{"--without must be numbers of nodes with commas between them, as in 3,4"};
+  if (!cut.own_draws && (!cut.without.empty() || iterations > 0))
+    return Error{"--without and --iterations need --strikes: all, none, or a list"};
+  return cut;
 }
 
 }  // namespace tributary::sim

@@ -16,7 +16,8 @@ struct ChaosOptions {
   bool faults = true;
   swarm::PlantedBugs bugs;
   const ChaosModel* model = nullptr;  // computes real tensors; null: symbolic mathematics. Not owned
-  bool log = false;                   // prints what happens to machines, and commits
+  ChaosCut cut;
+  bool log = false;  // prints what happens to machines, and commits
 };
 
 struct ChaosResult {
@@ -29,12 +30,20 @@ struct ChaosResult {
   std::uint64_t evaluations = 0;  // held-out losses
   std::uint64_t nodes = 0;
   std::uint64_t crashes = 0;
+  std::uint32_t strikes = 0;  // drawn; those left out are among them
+  double recovery_s = 0;      // from the end of all trouble to the next commit; 0: there was nothing left to commit
+  double calm_bound_s = 0;    // within which it must come, by the detector's deadlines and the links
   swarm::Counters counters;
 };
 
 ChaosResult run_chaos(const ChaosOptions& options);
+// The same with a swarm that was made rather than drawn; options.seed, iterations and cut do not count.
+ChaosResult run_chaos(const ChaosOptions& options, const ChaosSwarm& swarm);
 
 // What to type to see that seed again.
 std::string replay_command(std::uint64_t seed);
+std::string replay_command(std::uint64_t seed, const ChaosCut& cut);
+// The cut that such a command names. Errors: what is no list of numbers.
+Result<ChaosCut> parse_cut(const std::string& strikes, const std::string& without, std::uint64_t iterations);
 
 }  // namespace tributary::sim

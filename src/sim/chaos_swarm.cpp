@@ -17,7 +17,7 @@ void draw_run(Random& random, std::uint64_t iterations, ChaosSwarm& swarm) {
   run.wait_at_start = seconds(1);
   run.step = {.learning_rate = 0.01, .min_learning_rate = 0.001, .warmup = 2, .iterations = run.iterations};
   run.most_excluded = 1;
-  run.move_relays = swarm.seed % 16 == 0;  // the search for places costs more than all the rest
+  run.switches.move_relays = swarm.seed % 16 == 0;  // the search for places costs more than all the rest
   Random own(mix64(swarm.seed, 0x6576616c));
   if (own.chance(0.5)) {
     run.evaluate_every = static_cast<std::uint64_t>(own.between(1, 3));
@@ -88,6 +88,25 @@ ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosM
     for (auto& spec : swarm.nodes) spec.options.chunk_elements = 4096;
   }
   return swarm;
+}
+
+void cut_swarm(const ChaosCut& cut, ChaosSwarm& swarm) {
+  swarm.cut = cut;
+  swarm.cut.without.clear();
+  for (const auto id : cut.without) {
+    if (id.value() >= swarm.nodes.size()) continue;
+    const auto& voters = swarm.run.voters;
+    if (std::find(voters.begin(), voters.end(), id) != voters.end()) continue;
+    const auto& options = swarm.nodes[id.value()].options;
+    const auto others = std::count_if(swarm.nodes.begin(), swarm.nodes.end(), [&](const auto& spec) {
+      return spec.options.self != id && spec.options.stage == options.stage &&
+             !swarm.cut.without.contains(spec.options.self);
+    });
+    if (others > 0) swarm.cut.without.insert(id);
+  }
+  if (cut.iterations == 0 || cut.iterations >= swarm.run.iterations) return;
+  swarm.run.iterations = cut.iterations;
+  for (auto& spec : swarm.nodes) spec.options.run.iterations = cut.iterations;
 }
 
 Duration ChaosSwarm::latency(NodeId a, NodeId b) const {

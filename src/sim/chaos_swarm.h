@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "sim/world.h"
@@ -19,6 +21,16 @@ struct ChaosModel {
   std::function<std::unique_ptr<swarm::Compute>(std::shared_ptr<Disk> disk)> make_compute;
 };
 
+// What of a drawn swarm and its troubles is left out, to find the least that still fails.
+struct ChaosCut {
+  // Each strike draws from a generator of its own, so that the others stay as they are when one is left out. Off: all
+  // from one, and nothing may be left out.
+  bool own_draws = false;
+  std::optional<std::set<std::uint32_t>> strikes;  // only these, by their place in time from 0; all if not given
+  std::set<NodeId> without;                        // never start; not voters, not the last of a stage
+  std::uint64_t iterations = 0;                    // at most; 0: as drawn
+};
+
 struct ChaosSwarm {
   std::uint64_t seed = 0;
   swarm::RunOptions run;
@@ -32,6 +44,7 @@ struct ChaosSwarm {
   bool shared_disk = false;  // all machines keep their checkpoints on one
   double poison = 0;         // chance that a microbatch has a result that is not finite
   bool rounding = false;     // sums differ in their last bits between machines: replicas must agree all the same
+  ChaosCut cut;
 
   Duration latency(NodeId a, NodeId b) const;
   bool not_finite(Iteration iteration, MicrobatchId microbatch, PartId part, bool backward) const;
@@ -40,5 +53,7 @@ struct ChaosSwarm {
 // A function of its arguments alone. `iterations` 0: drawn too. With a model, its cut and sizes are not drawn, and all
 // results are finite and free of rounding.
 ChaosSwarm draw_swarm(std::uint64_t seed, std::uint64_t iterations, const ChaosModel* model = nullptr);
+// Leaves out what can be left out and says so in swarm.cut.
+void cut_swarm(const ChaosCut& cut, ChaosSwarm& swarm);
 
 }  // namespace tributary::sim

@@ -26,7 +26,8 @@ Faults::Faults(World& world, const ChaosSwarm& swarm, FaultOptions options)
   for (double t = 0.2; options.enabled;) {
     t += random_.exponential(1 / swarm.fault_rate);
     if (seconds(t) >= swarm.horizon) break;
-    world_.at(Time(seconds(t)), [this] { strike(); });
+    world_.at(Time(seconds(t)), [this, number = strikes_] { strike(number); });
+    ++strikes_;
   }
   world_.at(Time(swarm.horizon), [this] { heal(); });
 }
@@ -108,6 +109,14 @@ void Faults::sent(NodeId from, const wire::Message& message) {
   });
 }
 
+void Faults::strike(std::uint32_t number) {
+  const auto& cut = swarm_.cut;
+  if (cut.strikes && !cut.strikes->contains(number)) return;
+  if (cut.own_draws) random_ = Random(mix64(mix64(swarm_.seed, 0x737472696b65), number));
+  if (options_.log) std::printf("%9.4f s  strike %u\n", to_seconds(world_.now().time_since_epoch()), number);
+  strike();
+}
+
 void Faults::strike() {
   const auto ids = world_.nodes();
   if (ids.empty()) return;
@@ -163,7 +172,7 @@ void Faults::heal() {
     }
     const auto exit = world_.exits().find(id);
     const bool over = exit != world_.exits().end() && exit->second == "finished";
-    if (!world_.running(id) && !over) start(id);
+    if (!world_.running(id) && !over && !swarm_.cut.without.contains(id)) start(id);
   }
 }
 

@@ -23,6 +23,8 @@ class Faults {
   Faults& operator=(const Faults&) = delete;
 
   std::uint64_t crashes() const { return crashes_; }
+  // How many there are to be, those that are left out included.
+  std::uint32_t strikes() const { return strikes_; }
   // To be called when a message is sent: somebody may wait in ambush for it.
   void sent(NodeId from, const wire::Message& message);
   // To be called when a process has ended by itself: a paused run is resumed by somebody.
@@ -30,6 +32,7 @@ class Faults {
 
  private:
   void strike();
+  void strike(std::uint32_t number);
   void crash(NodeId id);
   void crash_stage(NodeId member);
   void freeze(NodeId id);
@@ -47,6 +50,7 @@ class Faults {
   const FaultOptions options_;
   Random random_;
   std::uint64_t crashes_ = 0;
+  std::uint32_t strikes_ = 0;
   std::optional<std::size_t> ambush_;  // the next to send a message of that kind dies of it
 };
 

@@ -1,12 +1,16 @@
 #include "sim/rehearsal.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "flow/router.h"
+#include "sim/checker.h"
+#include "sim/conditions.h"
+#include "sim/rehearsal_churn.h"
+#include "sim/serial_reference.h"
 #include "sim/symbolic_compute.h"
 
 namespace tributary::sim {
@@ -32,16 +36,29 @@ swarm::RunOptions run_options(const Scenario& scenario, const RehearsalOptions& 
   run.payload_bytes = static_cast<std::uint64_t>(scenario.message_bytes);
   run.state_scale = scenario.aggregation_bytes / (8.0 * kElements);
   run.router = scenario.router;
+  run.switches = scenario.switches;
   const std::uint32_t voters = scenario.data_nodes() >= 3 ? 3 : 1;
   for (std::uint32_t i = 0; i < voters; ++i) run.voters.push_back(NodeId(i));
   std::map<std::uint16_t, std::uint16_t> relays;
-  for (const auto& machine : scenario.machines) ++relays[machine.stage];
+  for (const auto& machine : scenario.machines) relays[machine.stage] += machine.start_at_s <= 0;
   run.replicas_at_start = relays[1];
   for (const auto& [stage, count] : relays)
     if (stage > 0) run.replicas_at_start = std::min(run.replicas_at_start, count);
+  run.replicas_at_start = std::max<std::uint16_t>(1, run.replicas_at_start);
   run.wait_at_start = seconds(3);
   run.step = {.learning_rate = 0.01, .min_learning_rate = 0.001, .warmup = 1, .iterations = run.iterations};
   return run;
+}
+
+// Deadlines scale; the pace of pings and reports does not.
+swarm::PaceOptions pace_options(double factor) {
+  swarm::PaceOptions pace;
+  const auto scale = [&](Duration& duration) { duration = seconds(to_seconds(duration) * factor); };
+  for (auto* duration : {&pace.suspect_floor, &pace.stuck_floor, &pace.retry_floor, &pace.retry_first})
+    scale(*duration);
+  pace.suspect_round_trips *= factor;
+  pace.suspect_deviations *= factor;
+  return pace;
 }
 
 std::int64_t nanoseconds(Time time) { return time.time_since_epoch().count(); }
@@ -53,8 +70,9 @@ class Play {
       : scenario_(scenario),
         options_(options),
         run_(run_options(scenario, options)),
-        random_(mix64(options.seed, 0x72656865)),
-        world_(world_options()) {
+        conditions_(scenario, options.seed),
+        world_(world_options()),
+        churn_(scenario, specs_, options.seed, world_, conditions_) {
     for (std::uint32_t i = 0; i < scenario.machines.size(); ++i) {
       const auto& machine = scenario.machines[i];
       NodeSpec spec;
@@ -64,10 +82,21 @@ class Play {
       spec.options.stage = StageId(machine.stage);
       spec.options.slots = machine.slots;
       spec.options.chunk_elements = kChunk;
+      spec.options.pace = pace_options(scenario.detection_factor);
       spec.slowness = machine.compute_s;
+      spec.clock_rate = 1 + machine.clock_ppm * 1e-6;
+      spec.store_time = seconds(machine.store_s);
       specs_.push_back(spec);
     }
-    world_.on_applied = [this](NodeId, const swarm::Applied& applied) { committed(applied.commit); };
+    if (options.check) {
+      checker_.emplace(checker_options());
+      checker_->watch(world_);
+    }
+    churn_.on_crash = [this] { ++current_.crashes; };
+    world_.on_applied = [this, check = world_.on_applied](NodeId id, const swarm::Applied& applied) {
+      check(id, applied);
+      committed(applied.commit);
+    };
     world_.on_task = [this](NodeId node, const swarm::Task& task, Time begin, Time end) {
       task_ran(node, task, begin, end);
     };
@@ -76,11 +105,20 @@ class Play {
   }
 
   Rehearsal play() {
-    for (const auto& spec : specs_) world_.start(spec);
-    if (scenario_.churn.kind == ChurnKind::kTrace) schedule_trace();
-    while (done_ < run_.iterations && world_.step())
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const double start = scenario_.machines[i].start_at_s;
+      if (start <= 0) {
+        world_.start(specs_[i]);
+      } else {
+        world_.at(Time(seconds(start)), [this, i] { world_.start(specs_[i]); });
+      }
+    }
+    churn_.schedule_fixed();
+    while (done_ < run_.iterations && !broken() && world_.step())
       if (since_start(world_.now()) > last_end_ + kCalm) break;
-    if (done_ < run_.iterations) {
+    if (broken()) {
+      out_.trouble = checker_->violation();
+    } else if (done_ < run_.iterations) {
       out_.trouble = "no iteration was finished for " + std::to_string(static_cast<int>(kCalm)) +
                      " virtual seconds after iteration " + std::to_string(done_);
       for (const auto id : world_.nodes())
@@ -100,13 +138,50 @@ class Play {
     double done_s = 0, compute_s = 0, transfer_s = 0;
   };
 
+  bool broken() const { return checker_ && !checker_->violation().empty(); }
+
+  SymbolicOptions symbolic_options() const {
+    SymbolicOptions symbolic;
+    symbolic.seed = options_.seed;
+    symbolic.stages = run_.stages;
+    symbolic.state_sizes = run_.state_sizes;
+    return symbolic;
+  }
+
+  // Every result is compared with that of one process that nothing disturbs.
+  CheckerOptions checker_options() const {
+    CheckerOptions options;
+    options.run = run_;
+    options.most_kept_bytes = std::uint64_t{4} * 8 * 2 * run_.microbatches;
+    const double latency = *std::max_element(scenario_.latency_s.begin(), scenario_.latency_s.end());
+    options.detection_bound = seconds((8 + 40 * latency) * scenario_.detection_factor + 4 * scenario_.churn.delay_s);
+    SerialOptions serial;
+    serial.stages = run_.stages;
+    serial.microbatches = run_.microbatches;
+    serial.make_compute = [symbolic = symbolic_options()](StageId) -> std::unique_ptr<swarm::Compute> {
+      return std::make_unique<SymbolicCompute>(symbolic, std::make_shared<Disk>());
+    };
+    serial.step = [run = run_](Iteration iteration, double sum_squares, std::uint32_t used) {
+      return swarm::step_parameters(run.step, iteration, sum_squares, used, run.microbatches);
+    };
+    options.hash_after = [reference = std::make_shared<SerialReference>(std::move(serial))](
+                             Iteration iteration, StageId stage) { return reference->hash_after(iteration, stage); };
+    return options;
+  }
+
   WorldOptions world_options() {
     WorldOptions world;
-    const auto n = scenario_.machines.size();
+    world.bugs = options_.bugs;
     world.seed = options_.seed;
-    world.jitter = 0;
-    world.latency = [this, n](NodeId a, NodeId b) { return seconds(scenario_.latency_s[a.value() * n + b.value()]); };
-    world.bandwidth = [this, n](NodeId a, NodeId b) { return scenario_.bandwidth_Bps[a.value() * n + b.value()]; };
+    world.jitter = scenario_.jitter;
+    world.latency = [this](NodeId a, NodeId b) { return conditions_.latency(a, b, world_.now()); };
+    world.bandwidth = [this](NodeId a, NodeId b) { return conditions_.bandwidth(a, b, world_.now()); };
+    world.task_takes = [this](NodeId node, Time begin, Duration work) {
+      return conditions_.task_takes(node, begin, work);
+    };
+    world.beyond_uplink = [this](NodeId from, NodeId to, double bytes, Time begin, Time end) {
+      return conditions_.beyond_uplink(from, to, bytes, begin, end);
+    };
     world.message_bytes = [this](const wire::Message& message) { return bytes_of(message); };
     world.task_time = [this](const swarm::Task& task) {
       switch (task.kind) {
@@ -121,11 +196,7 @@ class Play {
           return Duration::zero();
       }
     };
-    SymbolicOptions symbolic;
-    symbolic.seed = options_.seed;
-    symbolic.stages = run_.stages;
-    symbolic.state_sizes = run_.state_sizes;
-    world.make_compute = [symbolic](NodeId, std::shared_ptr<Disk> disk) {
+    world.make_compute = [symbolic = symbolic_options()](NodeId, std::shared_ptr<Disk> disk) {
       return std::make_unique<SymbolicCompute>(symbolic, std::move(disk));
     };
     return world;
@@ -198,7 +269,9 @@ class Play {
     computed_.clear();
     moved_.clear();
     options_.on_progress(done_, run_.iterations);
-    if (counts() && done_ < run_.iterations) draw_crashes();
+    if (!counts() || done_ == run_.iterations) return;
+    if (done_ == std::max<std::uint64_t>(1, options_.warm_up)) churn_.begin();
+    churn_.iteration_begins(out_.crash_free_s);
   }
 
   void record(double now, const wire::Commit& commit) {
@@ -223,81 +296,15 @@ class Play {
     out_.iterations.push_back(it);
   }
 
-  // --- Churn
-  bool may_crash(std::uint32_t node) const {
-    if (!world_.running(NodeId(node)) || scenario_.machines[node].stage == 0) return false;
-    if (!scenario_.churn.spare_last) return true;
-    int others = 0;
-    for (std::uint32_t i = 0; i < scenario_.machines.size(); ++i) {
-      const auto* other = world_.node(NodeId(i));
-      if (i == node || !other || other->stage() != world_.node(NodeId(node))->stage()) continue;
-      others += other->phase() == swarm::Node::Phase::kWorking;
-    }
-    return others > 0;
-  }
-
-  void crash(std::uint32_t node) {
-    if (!may_crash(node)) return;
-    ++current_.crashes;
-    world_.vanish(NodeId(node));
-    const double away = -scenario_.churn.away_mean_s * std::log(1 - random_.uniform());
-    world_.at(world_.now() + seconds(away), [this, node] {
-      if (!world_.running(NodeId(node))) world_.start(specs_[node]);
-    });
-  }
-
-  void draw_crashes() {
-    const auto& churn = scenario_.churn;
-    for (std::uint32_t i = 0; i < scenario_.machines.size(); ++i) {
-      if (scenario_.machines[i].stage == 0) continue;
-      if (churn.kind == ChurnKind::kPerIteration) {
-        const bool hit = random_.chance(churn.probability);
-        const double at = random_.uniform() * out_.crash_free_s;
-        if (hit) world_.at(world_.now() + seconds(at), [this, i] { crash(i); });
-      } else if (churn.kind == ChurnKind::kPoisson && counts() &&
-                 done_ == std::max<std::uint64_t>(1, options_.warm_up)) {
-        next_poisson(i);
-      }
-    }
-  }
-
-  void next_poisson(std::uint32_t node) {
-    if (scenario_.churn.per_node_hour <= 0) return;
-    const double wait = -3600 / scenario_.churn.per_node_hour * std::log(1 - random_.uniform());
-    world_.at(world_.now() + seconds(wait), [this, node] {
-      crash(node);
-      next_poisson(node);
-    });
-  }
-
-  void schedule_trace() {
-    for (const auto& event : scenario_.churn.trace)
-      world_.at(Time(seconds(event.at_s)), [this, event] {
-        const NodeId id(event.node);
-        if (event.what == "start") {
-          if (!world_.running(id)) world_.start(specs_[event.node]);
-        } else if (!world_.running(id)) {
-          return;
-        } else if (event.what == "crash") {
-          ++current_.crashes;
-          world_.vanish(id);
-        } else if (event.what == "leave") {
-          world_.ask_to_leave(id);
-        } else if (event.what == "freeze") {
-          world_.freeze(id);
-        } else {
-          world_.thaw(id);
-        }
-      });
-  }
-
   const Scenario& scenario_;
   const RehearsalOptions& options_;
   const swarm::RunOptions run_;
-  Random random_;
   Rehearsal out_;
+  Conditions conditions_;
   World world_;
   std::vector<NodeSpec> specs_;
+  RehearsalChurn churn_;
+  std::optional<Checker> checker_;
   std::uint64_t done_ = 0;
   double last_end_ = 0;
   RehearsedIteration current_;

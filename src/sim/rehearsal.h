@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/scenario.h"
+#include "sim/world.h"
 
 namespace tributary::sim {
 
@@ -15,6 +16,8 @@ struct RehearsalOptions {
   // Iterations before the churn begins and before anything counts: links and machines get measured in them.
   std::uint64_t warm_up = 2;
   bool trace = false;  // keep every task and transfer
+  bool check = false;  // watch the protocol's rules too; one that is broken ends the rehearsal and is its trouble
+  swarm::PlantedBugs bugs = {};
   std::function<void(std::uint64_t done, std::uint64_t of)> on_progress = [](std::uint64_t, std::uint64_t) {};
 };
 

@@ -5,6 +5,21 @@
 #include <utility>
 
 namespace tributary::sim {
+namespace {
+
+// The world's time on a node's own clock.
+Time on_clock(double rate, Time time) {
+  if (rate == 1) return time;
+  return Time(Duration(static_cast<std::int64_t>(rate * static_cast<double>(time.time_since_epoch().count()))));
+}
+
+// The first moment of the world at which that clock shows `time` or more, within the rounding of on_clock.
+Time off_clock(double rate, Time time) {
+  if (rate == 1) return time;
+  return Time(Duration(static_cast<std::int64_t>(static_cast<double>(time.time_since_epoch().count()) / rate) + 1));
+}
+
+}  // namespace
 
 World::World(WorldOptions options) : options_(std::move(options)), random_(mix64(options_.seed, 0x776f726c64)) {}
 
@@ -64,7 +79,7 @@ void World::start(const NodeSpec& spec) {
   options.seed = mix64(options_.seed, machine.starts);
   for (const auto& [key, words] : machine.disk->checkpoints) options.checkpoints.push_back({key.first, key.second});
   machine.compute = options_.make_compute(id, machine.disk);
-  machine.node = std::make_unique<swarm::Node>(options, machine.log, now_, options_.bugs);
+  machine.node = std::make_unique<swarm::Node>(options, machine.log, on_clock(spec.clock_rate, now_), options_.bugs);
   machine.frozen = machine.vanished = false;
   machine.uplink_free = machine.control_free = now_;
   machine.told_rate.clear();
@@ -141,16 +156,20 @@ void World::block(NodeId from, NodeId to, bool lossy) {
   link.lossy = lossy;
 }
 
-void World::heal_all() {
-  for (auto& [pair, link] : links_) {
-    if (!std::exchange(link.blocked, false)) continue;
-    const auto [from, to] = pair;
-    auto held = std::exchange(link.held, {});
-    for (auto& [life, message] : held) {
-      link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-      at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
-    }
+void World::heal(NodeId from, NodeId to) {
+  const auto found = links_.find({from, to});
+  if (found == links_.end() || !std::exchange(found->second.blocked, false)) return;
+  auto& link = found->second;
+  auto held = std::exchange(link.held, {});
+  for (auto& [life, message] : held) {
+    link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+    at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
   }
+}
+
+void World::heal_all() {
+  for (const auto& [pair, link] : links_)
+    if (link.blocked) heal(pair.first, pair.second);
 }
 
 Duration World::latency(NodeId from, NodeId to) {
@@ -176,7 +195,7 @@ void World::handle(NodeId id, const swarm::Event& event) {
   if (const auto* received = std::get_if<swarm::Received>(&event))
     trace(mix64(received->from.value(), received->message.body.index()));
   std::vector<swarm::Effect> effects;
-  machine.node->handle(now_, event, effects);
+  machine.node->handle(on_clock(machine.spec.clock_rate, now_), event, effects);
   const auto life = machine.life;
   for (auto& effect : effects) {
     carry_out(id, machine, effect);
@@ -187,8 +206,10 @@ void World::handle(NodeId id, const swarm::Event& event) {
 }
 
 void World::schedule_wake(NodeId id, Machine& machine) {
-  const auto wake = machine.node->next_wake();
-  if (wake == kNever || (machine.wake_at <= wake && machine.wake_at > now_)) return;
+  const auto asked = machine.node->next_wake();
+  if (asked == kNever) return;
+  const auto wake = off_clock(machine.spec.clock_rate, asked);
+  if (machine.wake_at <= wake && machine.wake_at > now_) return;
   machine.wake_at = std::max(wake, now_ + Duration(1));
   at(machine.wake_at, [this, id, life = machine.life, at = machine.wake_at] {
     auto& m = machines_.at(id);
@@ -204,7 +225,8 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
   } else if (auto* task = std::get_if<swarm::RunTask>(&effect)) {
     run_task(id, machine, task->task);
   } else if (auto* store = std::get_if<swarm::StoreLog>(&effect)) {
-    at(now_ + options_.store_time, [this, id, life = machine.life, stored = std::move(*store)] {
+    const auto takes = machine.spec.store_time > Duration::zero() ? machine.spec.store_time : options_.store_time;
+    at(now_ + takes, [this, id, life = machine.life, stored = std::move(*store)] {
       auto& m = machines_.at(id);
       if (m.life != life || !m.node) return;  // the crash came before the sync
       m.log = stored.log;
@@ -250,13 +272,16 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   const auto begin = std::max(free, now_);
   free = begin + seconds(bytes / rate);
   // Its process may die while this waits in the uplink; then it never left.
-  at(free, [this, from, to, begin, rate, bulk, sender_life = machine.life, life = other.life,
+  at(free, [this, from, to, begin, bytes, rate, bulk, sender_life = machine.life, life = other.life,
             message = std::move(effect.message)] {
     auto& sender = machines_.at(from);
     if (sender.life != sender_life) return;
     auto& link = links_[{from, to}];
+    double seen_rate = rate;
     if (!link.blocked) {
-      link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
+      const auto through = bulk ? options_.beyond_uplink(from, to, bytes, begin, now_) : now_;
+      if (through > now_) seen_rate = bytes / to_seconds(through - begin);
+      link.last_arrival = std::max(link.last_arrival, through + latency(from, to));
       at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
       on_transfer(from, to, message, begin, now_, link.last_arrival);
     } else if (!link.lossy) {
@@ -264,7 +289,7 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
     }
     if (!bulk) return;
     auto& told = sender.told_rate[to];
-    if (std::exchange(told, rate) != rate) deliver(from, sender_life, swarm::LinkMeasured{to, rate});
+    if (std::exchange(told, seen_rate) != seen_rate) deliver(from, sender_life, swarm::LinkMeasured{to, seen_rate});
   });
 }
 
@@ -273,9 +298,9 @@ void World::arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Messa
 }
 
 void World::run_task(NodeId id, Machine& machine, const swarm::Task& task) {
-  const auto duration = Duration(
+  const auto work = Duration(
       static_cast<std::int64_t>(static_cast<double>(options_.task_time(task).count()) * machine.spec.slowness));
-  at(now_ + duration, [this, id, begin = now_, life = machine.life, task] {
+  at(now_ + options_.task_takes(id, now_, work), [this, id, begin = now_, life = machine.life, task] {
     auto& m = machines_.at(id);
     if (m.life != life || !m.node) return;
     on_task(id, task, begin, now_);

@@ -22,7 +22,9 @@ namespace tributary::sim {
 
 struct NodeSpec {
   swarm::NodeOptions options;
-  double slowness = 1;  // multiplies every task's duration
+  double slowness = 1;    // multiplies every task's duration
+  double clock_rate = 1;  // seconds that its clock counts in one of the world's
+  Duration store_time{};  // of its log on its disk; zero: the world's
 };
 
 struct WorldOptions {
@@ -38,6 +40,14 @@ struct WorldOptions {
   Duration store_time = milliseconds(2);
   // Of a task on a machine of slowness 1.
   std::function<Duration(const swarm::Task&)> task_time = [](const swarm::Task&) { return milliseconds(1); };
+  // How long a task takes that has so much work, slowness included, and begins at that time.
+  std::function<Duration(NodeId, Time begin, Duration work)> task_takes = [](NodeId, Time, Duration work) {
+    return work;
+  };
+  // What else a payload goes through that left its uplink from `begin` to `end`: when its last byte is on the last
+  // wire, latency not counted.
+  std::function<Time(NodeId, NodeId, double bytes, Time begin, Time end)> beyond_uplink =
+      [](NodeId, NodeId, double, Time, Time end) { return end; };
   std::function<std::unique_ptr<swarm::Compute>(NodeId, std::shared_ptr<Disk>)> make_compute;
   bool shared_disk = false;      // all machines see one
   bool encode_messages = false;  // every message goes through the wire encoding and back
@@ -59,6 +69,7 @@ class World {
   void thaw(NodeId node);
   // Messages from -> to wait until healed (the connection lives) or, if `lossy`, are lost.
   void block(NodeId from, NodeId to, bool lossy);
+  void heal(NodeId from, NodeId to);
   void heal_all();
 
   // --- Time

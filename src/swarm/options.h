@@ -14,6 +14,16 @@
 
 namespace tributary::swarm {
 
+// Ideas that rehearsals can turn off one at a time, to see what each is worth. None of them touches what is computed.
+struct Switches {
+  bool early_aggregation = true;  // a stage's sums begin when it is whole; off: when the whole iteration is
+  bool uneven_shares = true;      // ranges of the reduction by the speed of links; off: equal
+  bool extra_in_flight = true;    // more microbatches on their way than the thinnest stage has slots; off: as many
+  bool admit_at_once = true;      // newcomers fetch state in the iteration in which they come; off: in the next
+  bool promote = true;            // ... and take part in it as soon as they have it; off: in the next
+  bool move_relays = true;        // to other stages, where the predicted iteration is shorter ("planned" only)
+};
+
 // Constants of the run.
 struct RunOptions {
   std::uint16_t stages = 1;                // S: stages of blocks; stage 0 comes on top
@@ -31,7 +41,7 @@ struct RunOptions {
   std::uint32_t evaluate_batches = 0;   // of held-out text, each as large as a microbatch; at most 256
   double most_excluded = 0.25;          // of an iteration's microbatches; more stops the run
   std::string router = "planned";       // earliest-finish, or a flow::Router's name: how microbatches get their paths
-  bool move_relays = true;              // to other stages, where the predicted iteration is shorter ("planned" only)
+  Switches switches;
   StepOptions step;
   std::uint64_t hash = 0;            // of the configuration
   std::uint64_t tokenizer_hash = 0;  // what the run is trained on must be the same everywhere too

@@ -140,9 +140,10 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given,
     thinnest = std::min(thinnest, slots);
   }
   // More in flight than slots: inputs wait where they are needed next (headroom.md: 5 more is enough).
-  plan.in_flight = static_cast<std::uint16_t>(std::min<std::size_t>(0xffff, thinnest / stages[0].size() + 5));
+  const std::size_t extra = run.switches.extra_in_flight ? 5 : 0;
+  plan.in_flight = static_cast<std::uint16_t>(std::clamp<std::size_t>(thinnest / stages[0].size() + extra, 1, 0xffff));
 
-  for (const auto& members : stages) weigh_shares(members, plan);
+  for (const auto& members : stages) weigh_shares(members, plan, run.switches.uneven_shares);
 
   auto flows = route(run, stages);
   const auto greedy = [&](const std::vector<Duration>& held) {

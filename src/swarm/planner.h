@@ -31,10 +31,10 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candid
 StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& members);
 
 // Who sums how much of a stage's vector: weights (Member::share) by which the longest upload of partial sums and
-// results takes the least time. A link that was not measured is taken for as fast as the sender's others, or else as
-// all. At most kMostShares members get one.
+// results takes the least time; all alike unless `uneven`. A link that was not measured is taken for as fast as the
+// sender's others, or else as all. At most kMostShares members get one.
 inline constexpr std::size_t kMostShares = 16;
-void weigh_shares(const std::vector<const Candidate*>& members, wire::Plan& plan);
+void weigh_shares(const std::vector<const Candidate*>& members, wire::Plan& plan, bool uneven = true);
 
 // The ranges that these weights mean, in pieces of the order in which they are to be sent (a function of the log, so
 // that those of two leaders are the same). Cut at multiples of run.block; at most kMostPieces.

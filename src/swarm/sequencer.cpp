@@ -218,7 +218,8 @@ void Sequencer::decide() {
   start_possible_since_ = kNever;
   if (over) return;
   index_reports();
-  if (exclude_bad() || admit_newcomers()) return;
+  if (exclude_bad()) return;
+  if (context_.options.run.switches.admit_at_once && admit_newcomers()) return;
   assign_orphans();
   send_orders();
   try_commit();

@@ -108,6 +108,8 @@ class Sequencer {
   bool admit_newcomers();
   StageId place_for(NodeId node, const wire::Hello& hello, const std::vector<Candidate>& candidates) const;
   void index_reports();
+  // Every microbatch that counts has come back to its data node.
+  bool all_back() const;
   void assign_orphans();
   void assign(PartKey key);
   NodeId neighbour(PartId part, MicrobatchId microbatch) const;

@@ -27,6 +27,15 @@ void Sequencer::index_reports() {
   }
 }
 
+bool Sequencer::all_back() const {
+  const auto& excluded = raft_.ledger().excluded;
+  for (std::uint32_t i = 0; i < context_.microbatches(); ++i)
+    if (!holders_.contains({PartId(0), MicrobatchId(i)}) &&
+        !std::binary_search(excluded.begin(), excluded.end(), MicrobatchId(i)))
+      return false;
+  return true;
+}
+
 bool Sequencer::exclude_bad() {
   const auto& ledger = raft_.ledger();
   std::set<MicrobatchId> bad;
@@ -127,6 +136,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
 
   const auto before = orders_.find(stage);
   const bool sealed_before = before != orders_.end() && before->second.content.sealed;
+  if (!context_.options.run.switches.early_aggregation && !sealed_before && !all_back()) return orders;
   std::map<NodeId, std::vector<std::uint32_t>> owners;
   std::map<std::uint32_t, NodeId> owner_before;
   if (sealed_before)
@@ -318,7 +328,8 @@ bool Sequencer::admit_newcomers() {
     if (!live(member)) continue;
     const auto& peer = peers_.at(member.node);
     candidates.push_back(candidate(member.node, peer, member.stage, member.listener));
-    if (!member.listener || member.stage == StageId(0) || peer.leaving) continue;
+    if (!member.listener || member.stage == StageId(0) || peer.leaving || !context_.options.run.switches.promote)
+      continue;
     const auto* report = current_report(member);
     if (!report || !report->ready || make_orders(member.stage).sealed) continue;
     admit.members.push_back(member);

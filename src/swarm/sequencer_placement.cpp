@@ -12,7 +12,7 @@ constexpr double kAwayIterations = 3;   // a relay that died so long ago is not 
 void Sequencer::plan_ahead() {
   const auto& ledger = raft_.ledger();
   const auto& run = context_.options.run;
-  if (!run.move_relays || run.router != "planned" || ledger.epoch == 0 || ledger.halted || fatal_ != "" ||
+  if (!run.switches.move_relays || run.router != "planned" || ledger.epoch == 0 || ledger.halted || fatal_ != "" ||
       ledger.iteration.value() < ledger.checkpoint.value() + kMeasured || ledger.iteration.value() >= run.iterations ||
       context_.now < search_at_ || run.stages < 2)
     return;
@@ -49,7 +49,7 @@ void Sequencer::plan_ahead() {
 std::vector<Placement::Move> Sequencer::moves_now() const {
   const auto& ledger = raft_.ledger();
   const auto& run = context_.options.run;
-  if (!run.move_relays || !placement_ || placed_ != stamp_) return {};
+  if (!run.switches.move_relays || !placement_ || placed_ != stamp_) return {};
   std::set<NodeId> full;
   for (const auto& member : ledger.plan.members) {
     if (!live(member)) continue;

@@ -81,7 +81,7 @@ void balance(const Uploads& uploads, std::vector<int>& shares) {
 
 }  // namespace
 
-void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan) {
+void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan, bool uneven) {
   auto members = all;
   if (members.size() > kMostShares) members.resize(kMostShares);
   std::vector<int> shares(members.size());
@@ -89,10 +89,12 @@ void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan) {
     shares[i] = static_cast<int>((kUnits * (i + 1)) / shares.size() - kUnits * i / shares.size());
   // A measure that is a little off must not move ranges every iteration.
   constexpr double kWorthIt = 0.9;
-  const auto known = uploads(members);
-  auto balanced = shares;
-  balance(known, balanced);
-  if (duration(known, balanced) < kWorthIt * duration(known, shares)) shares = balanced;
+  if (uneven) {
+    const auto known = uploads(members);
+    auto balanced = shares;
+    balance(known, balanced);
+    if (duration(known, balanced) < kWorthIt * duration(known, shares)) shares = balanced;
+  }
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto at = std::find_if(plan.members.begin(), plan.members.end(),
                                  [&](const auto& member) { return member.node == members[i]->member.node; });

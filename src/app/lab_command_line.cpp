@@ -3,7 +3,7 @@
 
 #include "app/lab_commands.h"
 #include "flow/router.h"
-#include "sim/baseline.h"
+#include "sim/compare.h"
 
 namespace tributary::app {
 namespace {
@@ -98,10 +98,13 @@ void add_run(CLI::App& sim, int& code) {
 void add_sim_compare(CLI::App& sim, int& code) {
   auto arguments = std::make_shared<SimCompareArguments>();
   std::string policies;
-  for (const auto& name : sim::baseline_names()) policies += (policies.empty() ? "" : " | ") + name;
-  auto* command = sim.add_subcommand("compare", "Published methods and ours in one event model: a table");
+  for (const auto& name : sim::compare_policies()) policies += (policies.empty() ? "" : " | ") + name;
+  auto* command = sim.add_subcommand("compare", "Published methods, ours, and the protocol itself: a table and a page");
   command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
-  command->add_option("--policies", arguments->policies, "of " + policies + "; default: all")->delimiter(',');
+  command
+      ->add_option("--routers,--policies", arguments->policies,
+                   "of " + policies + " | protocol/ROUTER; default: the first six")
+      ->delimiter(',');
   command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0))
@@ -112,9 +115,14 @@ void add_sim_compare(CLI::App& sim, int& code) {
   command->add_option("--iterations", arguments->iterations, "of each run")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one for each core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--resume", arguments->resume, "folder of finished cells: go on with them, and add to them");
+  command->add_option("--html", arguments->html, "write a page with plots, in one file");
   command->add_flag("--json", arguments->json, "print the rows as a JSON list");
   command->footer(
-      "Example: tributary sim compare tests/data/sim/worlds/b0.json --churn 0.1 --policies swarm,gwtf,ours");
+      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html");
   command->callback([arguments, &code] { code = sim_compare(*arguments); });
 }
 

@@ -45,9 +45,13 @@ struct SimCompareArguments {
   std::vector<double> churn = {0, 0.1, 0.2};
   std::uint64_t seeds = 1;
   std::uint64_t iterations = 11;
+  unsigned jobs = 0;             // threads; 0: one for each core
+  std::filesystem::path resume;  // folder of finished cells; empty: a new one, removed at the end
+  std::filesystem::path html;    // page to write; empty: none
   bool json = false;
 };
-// Published baselines and our policy in one event model.
+// Published baselines, our policy in the same event model, and the protocol itself: a table, and a page with plots.
+// Ctrl-C ends it with kFailed and says how to go on.
 int sim_compare(const SimCompareArguments& arguments);
 
 // Add the laboratory's subcommands; their exit codes go to `code`, which must outlive the parsing.

@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 
 #include "app/lab_commands.h"
+#include "flow/joining.h"
 #include "flow/router.h"
 #include "sim/compare.h"
 
@@ -57,6 +59,36 @@ void add_generate(CLI::App& flow, int& code) {
   command->add_option("--out", arguments->out, "file to write; default: standard output");
   command->footer("Example: tributary flow generate --data-nodes 3 --ten-locations --seed 7 --out network.json");
   command->callback([arguments, &code] { code = flow_generate(*arguments); });
+}
+
+void add_join(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowJoinArguments>();
+  std::set<int> numbers;
+  for (const auto& test : flow::join_tests()) numbers.insert(test.number);
+  auto* command = flow.add_subcommand("join", "On which stage newcomers serve: by the published rule, or planned");
+  command->add_option("file", arguments->file, "joining problem (JSON): nodes on stages, and candidates");
+  command->add_option("--rule", arguments->rule, "planned | gwtf")
+      ->check(CLI::IsMember({"planned", "gwtf"}))
+      ->capture_default_str();
+  command
+      ->add_option("--rebalance", arguments->rebalance,
+                   "first, tries at exchanging two relays' stages, as published (e.g. 2000)")
+      ->check(CLI::Range(0, 1'000'000));
+  command
+      ->add_option("--tests", arguments->tests,
+                   "instead of a file: the GWTF thesis's tests, as a table with both rules")
+      ->delimiter(',')
+      ->check(CLI::IsMember(numbers));
+  command->add_option("--networks", arguments->networks, "drawn for each test")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed)->capture_default_str();
+  command->add_option("--write", arguments->write, "write a test's problem to this file instead");
+  command->add_flag("--json", arguments->json, "print placements and costs, or the rows, as JSON");
+  command->footer(
+      "Example: tributary flow join examples/join-8x4.json --rule gwtf\n"
+      "         tributary flow join --tests 1,2,3,4,5,7,9,10 --networks 10");
+  command->callback([arguments, &code] { code = flow_join(*arguments); });
 }
 
 void add_play(CLI::App& sim, int& code) {
@@ -132,6 +164,7 @@ void add_flow_commands(CLI::App& flow, int& code) {
   add_solve(flow, code);
   add_compare(flow, code);
   add_generate(flow, code);
+  add_join(flow, code);
 }
 void add_sim_commands(CLI::App& sim, int& code) {
   add_run(sim, code);

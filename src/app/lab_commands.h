@@ -32,6 +32,19 @@ struct FlowGenerateArguments {
 };
 int flow_generate(const FlowGenerateArguments& arguments);
 
+struct FlowJoinArguments {
+  std::filesystem::path file;    // a joining problem; or
+  std::vector<int> tests;        // joining tests of the GWTF thesis, by number
+  std::string rule = "planned";  // or "gwtf"
+  std::size_t rebalance = 0;     // tries of GWTF's exchanges of stages before anybody joins
+  std::uint64_t networks = 10;   // drawn for each test
+  std::uint64_t seed = 1;
+  std::filesystem::path write;  // the problem of a test, instead of solving it
+  bool json = false;
+};
+// On which stage newcomers serve, and what that is worth; or the table of the tests.
+int flow_join(const FlowJoinArguments& arguments);
+
 struct SimPlayArguments {
   std::filesystem::path file;
   bool json = false;

@@ -1,6 +1,7 @@
 // Re-makes the joining table of the GWTF thesis on networks drawn anew: the cost per microbatch before, the best that a
 // long search finds, what the published rule chose, what ours chose.
-//   build/bench_flow_joining [networks]
+//   build/bench_flow_joining [networks [placements]]
+// Where there are at most so many placements (20), all are looked at; 40000 takes minutes and leaves only test 10.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@ using namespace tributary::flow;
 
 int main(int argc, char** argv) {
   const int networks = argc > 1 ? std::atoi(argv[1]) : 10;
+  const auto placements = static_cast<std::size_t>(argc > 2 ? std::atoll(argv[2]) : 20);
   std::printf("| test | before | best | gwtf | ours | gwtf above best | ours above best (worst) | ours, ms |\n");
   std::printf("|---|---|---|---|---|---|---|---|\n");
   for (const auto& test : join_tests()) {
@@ -23,7 +25,7 @@ int main(int argc, char** argv) {
       const double planned = worth(join_planned(problem, 1));
       took += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       const double rule = worth(join_gwtf(problem));
-      const auto all = join_exhaustively(problem, 20);
+      const auto all = join_exhaustively(problem, placements);
       const double least = std::min({worth(all ? *all : join_planned(problem, 2, 40)), rule, planned});
       before += worth(Placement(problem.candidates.size(), 0)) / networks;
       best += least / networks;

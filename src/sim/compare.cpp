@@ -74,8 +74,12 @@ Result<CompareResult> run_in_event_model(const Scenario& scenario, const Compare
 Result<CompareResult> run_protocol(Scenario scenario, const CompareCell& cell, Timeline* timeline) {
   if (cell.policy != kProtocol) scenario.router = cell.policy.substr(kProtocolWith.size());
   scenario.iterations = cell.iterations;
-  scenario.churn.kind = cell.churn > 0 ? ChurnKind::kPerIteration : ChurnKind::kNone;
-  scenario.churn.probability = cell.churn;
+  // Nothing else of the scenario's churn: the event model knows only this.
+  ScenarioChurn churn;
+  churn.kind = cell.churn > 0 ? ChurnKind::kPerIteration : ChurnKind::kNone;
+  churn.probability = cell.churn;
+  churn.away_mean_s = scenario.churn.away_mean_s;
+  scenario.churn = churn;
   RehearsalOptions options;
   options.seed = cell.seed;
   options.warm_up = kWarmUp;

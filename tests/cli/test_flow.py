@@ -73,6 +73,13 @@ def test_generated_networks_can_be_solved(tributary, tmp_path):
     assert all(row["count"] == rows[0]["possible_count"] for row in rows if row["router"] in ("planned", "optimal"))
 
 
+def test_the_thesis_networks_are_among_the_examples(tributary):
+    for name, best in (("thesis-6x6", 16863), ("thesis-8x4", 376)):
+        data = next(path for path in FILES if path.name.startswith(name))
+        assert (EXAMPLES / f"{name}.json").read_text() == data.read_text()
+        assert json.loads(tributary("flow", "solve", EXAMPLES / f"{name}.json", "--json").stdout)["cost"] == best
+
+
 def test_newcomers_are_placed_by_both_rules(tributary):
     path = EXAMPLES / "join-8x4.json"
     problem = json.loads(path.read_text())

@@ -54,9 +54,12 @@ function finding() {
   if (!own || others.length === 0) return '';
   const best = others.reduce((a, b) => (a.per_accepted_s < b.per_accepted_s ? a : b));
   const saved = 1 - own.per_accepted_s / best.per_accepted_s;
+  const spread = Math.hypot(own.per_accepted_error_s || 0, best.per_accepted_error_s || 0);
+  const caution = own.runs < 2 ? ' From one run each: a hint, no finding.' :
+    Math.abs(own.per_accepted_s - best.per_accepted_s) < 2 * spread ? ' The difference is within twice its standard error.' : '';
   return 'With churn ' + churn + ', ' + own.policy + ' takes ' + own.per_accepted_s.toFixed(1) + ' s for each accepted microbatch; ' +
     best.policy + ', the best of the published methods, ' + best.per_accepted_s.toFixed(1) + ' s: ' + percent(Math.abs(saved)) +
-    (saved >= 0 ? ' less time.' : ' more time.');
+    (saved >= 0 ? ' less time.' : ' more time.') + caution;
 }
 
 const whiskers = {
@@ -107,6 +110,7 @@ function axis(title) {
 }
 
 function byChurn(id, title, value, error, lowerBound) {
+  const top = Math.max(0, ...data.rows.filter((row) => row.runs && value(row) !== null).map((row) => value(row) + (error(row) || 0)));
   const shade = (k) => colour('churn-' + (churns.length === 1 ? 2 : Math.min(3, k)));
   draw(id, {
     type: 'bar',
@@ -120,7 +124,7 @@ function byChurn(id, title, value, error, lowerBound) {
     },
     options: {
       responsive: true, maintainAspectRatio: false, animation: false, lowerBound,
-      scales: {x: {...axis(''), grid: {display: false}}, y: axis(title)},
+      scales: {x: {...axis(''), grid: {display: false}}, y: {...axis(title), suggestedMax: 1.02 * top}},
       plugins: {
         legend: {display: churns.length > 1, labels: {color: colour('ink'), boxWidth: 12}},
         tooltip: {callbacks: {label: (item) => item.dataset.label + ': ' + item.parsed.y.toFixed(2) + ' ± ' +

@@ -37,8 +37,8 @@ function hops(timeline) {
   return [...found.values()];
 }
 
-function svg(where, label, high) {
-  const made = svgElement('svg', {viewBox: '0 0 ' + kWide + ' ' + high, role: 'img', 'aria-label': label});
+function svg(where, label, high, wide = kWide) {
+  const made = svgElement('svg', {viewBox: '0 0 ' + wide + ' ' + high, role: 'img', 'aria-label': label});
   element(where).replaceChildren(made);
   return made;
 }
@@ -87,8 +87,10 @@ function drawLayers() {
   const layers = Array.from({length: stages + 2}, (_, k) => data.machines.map((machine, id) => ({machine, id})).filter(({machine}) => machine.stage === k % (stages + 1)));
   const widest = Math.max(...layers.map((layer) => layer.length));
   const high = Math.max(180, Math.min(900, 46 * widest + 60));
-  const picture = svg('layers', 'Flows by stage', high);
-  const x = (layer) => 60 + layer * (kWide - 120) / (stages + 1);
+  // In its own size on narrow screens, so that numbers can be read.
+  const wide = Math.max(300 + 20 * stages, Math.min(kWide, element('layers').clientWidth || kWide));
+  const picture = svg('layers', 'Flows by stage', high, wide);
+  const x = (layer) => 26 + layer * (wide - 52) / (stages + 1);
   const y = (layer, id) => 46 + (layers[layer].findIndex((each) => each.id === id) + 0.5) * (high - 60) / layers[layer].length;
   const list = hops(mapTimeline), most = Math.max(1, ...list.map((hop) => hop.count));
   for (const {from, to, stage, count} of list) {
@@ -98,7 +100,7 @@ function drawLayers() {
     svgElement('title', {}, line).textContent = machineName(from) + ' to ' + machineName(to) + ': ' + counted(count, 'microbatch', 'microbatches');
   }
   layers.forEach((layer, k) => {
-    svgElement('text', {x: x(k), y: 20, 'text-anchor': 'middle', 'fill-opacity': 0.7}, picture).textContent = k % (stages + 1) === 0 ? 'data' : stages > 8 ? k : 'stage ' + k;
+    svgElement('text', {x: x(k), y: 20, 'text-anchor': 'middle', 'fill-opacity': 0.7}, picture).textContent = k % (stages + 1) === 0 ? 'data' : wide / stages < 110 ? k : 'stage ' + k;
     for (const {machine, id} of layer) {
       const dot = svgElement('circle', {cx: x(k), cy: y(k, id), r: 12, fill: 'var(--card)', stroke: 'var(--ink)', 'stroke-width': 1.5}, picture);
       svgElement('title', {}, dot).textContent = machineName(id) + ', ' + counted(machine.slots, 'slot') + ', forward ' + machine.compute_s.toFixed(2) + ' s';
@@ -113,7 +115,7 @@ function drawFlows() {
   const many = counted(mapTimeline.paths.length, 'microbatch', 'microbatches');
   element('map-what').textContent = 'The paths of ' + (mapMicrobatch === 'all' ? 'all ' + many : 'microbatch ' + mapMicrobatch) +
     ' in the iteration above, forward passes, as they were really taken. ' +
-    (mapped ? 'Above between the sites (lines bend to the right of their direction), below' : 'Drawn') +
+    (mapped ? 'Above between the sites (lines bend to the left of their direction), below' : 'Drawn') +
     ' from stage to stage; circles are machines with their numbers, wider lines carry more microbatches.';
 }
 
@@ -125,6 +127,11 @@ function chooseTimeline(timeline) {
   drawFlows();
 }
 
+let resized = 0;
+addEventListener('resize', () => {
+  clearTimeout(resized);
+  if (favourite) resized = setTimeout(drawFlows, 150);
+});
 if (favourite) {
   buttons('map-router', drawable, (timeline) => timeline.policy, favourite, chooseTimeline);
   chooseTimeline(favourite);

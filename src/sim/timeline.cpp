@@ -113,6 +113,10 @@ Timeline timeline_of(const Scenario& scenario, const Rehearsal& run) {
     const double begin = static_cast<double>(from.begin_ns) * 1e-9 - iteration.start_s;
     const double end = static_cast<double>(from.end_ns) * 1e-9 - iteration.start_s;
     if (end <= 0 || begin >= iteration.duration_s) continue;
+    if (from.name == kProcessEnds) {
+      timeline.crashes.push_back({begin, from.node.value()});
+      continue;
+    }
     auto bar = read_bar(from);
     if (!bar) continue;
     if (!from.uplink &&

@@ -114,6 +114,7 @@ TEST(Compare, PartsAddUpAndTimelinesHoldEveryPass) {
       EXPECT_NEAR(parts, result->time_s / 4, 1e-6) << policy;
       EXPECT_NEAR(result->compute_s, 0.5 * 3 + 0.25 * 3 + 0.5, 1e-6) << policy << ", churn " << churn;
       EXPECT_EQ(result->crashes > 0, churn > 0);
+      EXPECT_EQ(timeline.crashes.empty(), churn == 0) << policy;
       if (churn == 0) {
         EXPECT_EQ(result->redone_share, 0) << policy;
         EXPECT_EQ(result->accepted, 4 * scenario.microbatches());

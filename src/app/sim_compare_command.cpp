@@ -72,13 +72,17 @@ std::vector<Run> make_runs(const SimCompareArguments& arguments, const std::vect
   return runs;
 }
 
+// As a shell takes it for one word.
+std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=+-") ==
+                     std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
 std::string words(const SimCompareArguments& arguments, const std::vector<std::string>& policies) {
-  const auto quoted = [](const std::string& word) {
-    const bool plain = word.find_first_not_of(
-                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                           "_./,:=+-") == std::string::npos;
-    return plain && !word.empty() ? word : "'" + word + "'";
-  };
   std::string line = "tributary sim compare", list, churns;
   for (const auto& file : arguments.files) line += " " + quoted(file.string());
   for (const auto& policy : policies) list += (list.empty() ? "" : ",") + policy;
@@ -228,8 +232,9 @@ class Comparison {
                                .stop = [&] { return interrupted() || !fault.empty(); }});
     if (!fault.empty()) return fail(fault);
     if (all) return kDone;
-    std::fprintf(stderr, "stopped; what is finished is kept. Go on with:\n  %s --resume %s\n",
-                 words(arguments_, policies_).c_str(), folder_.c_str());
+    std::fprintf(stderr, "stopped; what is finished is kept. Go on with:\n  %s%s --resume %s\n",
+                 words(arguments_, policies_).c_str(), arguments_.json ? " --json" : "",
+                 quoted(folder_.string()).c_str());
     return kFailed;
   }
 

@@ -45,7 +45,7 @@ Placement join_gwtf(const JoinProblem& problem);
 
 // Ours: all newcomers together. Each in turn where it is best, then moves of one and exchanges of two while any helps,
 // from several orders; each placement is weighed by evaluate(). `orders`: more take longer and miss less.
-Placement join_planned(const JoinProblem& problem, std::uint64_t seed, std::size_t orders = 4);
+Placement join_planned(const JoinProblem& problem, std::uint64_t seed, std::size_t orders = 8);
 
 // All placements, if there are at most `most`; else nothing.
 std::optional<Placement> join_exhaustively(const JoinProblem& problem, std::size_t most);

@@ -153,6 +153,17 @@ Json as_json(const sim::CompareRow& row) {
           {"troubles", row.troubles}};
 }
 
+// A mean with its standard error; one run has none.
+std::string with_error(double mean, double error, std::size_t runs, int digits) {
+  char text[48];
+  if (runs > 1) {
+    std::snprintf(text, sizeof text, "%.*f +- %.*f", digits, mean, digits, error);
+  } else {
+    std::snprintf(text, sizeof text, "%.*f", digits, mean);
+  }
+  return text;
+}
+
 void print(const std::vector<sim::CompareRow>& rows) {
   std::printf(
       "| %-5s | %-17s | %-15s | %-14s | %-10s | %-8s | %-7s | %-6s | %-9s | %-8s | %-7s | %-7s | %-9s | %-11s | "
@@ -170,11 +181,12 @@ void print(const std::vector<sim::CompareRow>& rows) {
     if (row.messages >= 0) std::snprintf(messages, sizeof messages, "%.0f", row.messages);
     if (row.control_bytes >= 0) std::snprintf(control, sizeof control, "%.0f", row.control_bytes / 1e3);
     std::printf(
-        "| %-5.3g | %-17s | %7.1f +- %-4.1f | %6.2f +- %-4.2f | %-10.2f | %-8s | %-7.1f | %-6.1f | %-9.1f | %-8.1f "
+        "| %-5.3g | %-17s | %-15s | %-14s | %-10.2f | %-8s | %-7.1f | %-6.1f | %-9.1f | %-8.1f "
         "| %-7.1f | %5.1f %% | %-9s | %-11s | %-7.0f |\n",
-        row.churn, row.policy.c_str(), row.iteration_s, row.iteration_error_s, row.accepted_per_10_s,
-        row.accepted_error, row.parts_per_10_s, bound, row.wait_s, row.transfer_s, row.compute_s, row.last_s, row.end_s,
-        100 * row.redone_share, messages, control, row.crashes);
+        row.churn, row.policy.c_str(), with_error(row.iteration_s, row.iteration_error_s, row.runs, 1).c_str(),
+        with_error(row.accepted_per_10_s, row.accepted_error, row.runs, 2).c_str(), row.parts_per_10_s, bound,
+        row.wait_s, row.transfer_s, row.compute_s, row.last_s, row.end_s, 100 * row.redone_share, messages, control,
+        row.crashes);
   }
 }
 

@@ -13,7 +13,7 @@ missing_packages() {
   local package
   while read -r package; do
     if [ "$mode" = build ]; then
-      case "$package" in clang-*|libclang-*|cppcheck|libgtest-dev|librapidcheck-dev|libbenchmark-dev) continue ;; esac
+      case "$package" in clang-*|libclang-*|cppcheck|libgtest-dev|librapidcheck-dev|libbenchmark-dev|chromium-*) continue ;; esac
     fi
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || printf '%s ' "$package"
   done < scripts/debian-packages.txt

@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 
 #include "app/lab_commands.h"
+#include "flow/joining.h"
 #include "flow/router.h"
-#include "sim/baseline.h"
+#include "sim/compare.h"
 #include "sim/scenario.h"
 
 namespace tributary::app {
@@ -60,6 +62,36 @@ void add_generate(CLI::App& flow, int& code) {
   command->callback([arguments, &code] { code = flow_generate(*arguments); });
 }
 
+void add_join(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowJoinArguments>();
+  std::set<int> numbers;
+  for (const auto& test : flow::join_tests()) numbers.insert(test.number);
+  auto* command = flow.add_subcommand("join", "On which stage newcomers serve: by the published rule, or planned");
+  command->add_option("file", arguments->file, "joining problem (JSON): nodes on stages, and candidates");
+  command->add_option("--rule", arguments->rule, "planned | gwtf")
+      ->check(CLI::IsMember({"planned", "gwtf"}))
+      ->capture_default_str();
+  command
+      ->add_option("--rebalance", arguments->rebalance,
+                   "first, tries at exchanging two relays' stages, as published (e.g. 2000)")
+      ->check(CLI::Range(0, 1'000'000));
+  command
+      ->add_option("--tests", arguments->tests,
+                   "instead of a file: the GWTF thesis's tests, as a table with both rules")
+      ->delimiter(',')
+      ->check(CLI::IsMember(numbers));
+  command->add_option("--networks", arguments->networks, "drawn for each test")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed)->capture_default_str();
+  command->add_option("--write", arguments->write, "write a test's problem to this file instead");
+  command->add_flag("--json", arguments->json, "print placements and costs, or the rows, as JSON");
+  command->footer(
+      "Example: tributary flow join examples/join-8x4.json --rule gwtf\n"
+      "         tributary flow join --tests 1,2,3,4,5,7,9,10 --networks 10");
+  command->callback([arguments, &code] { code = flow_join(*arguments); });
+}
+
 void add_play(CLI::App& sim, int& code) {
   auto arguments = std::make_shared<SimPlayArguments>();
   auto* command = sim.add_subcommand("play", "Play a fixed scenario: one iteration, every task and message");
@@ -106,10 +138,13 @@ void add_run(CLI::App& sim, int& code) {
 void add_sim_compare(CLI::App& sim, int& code) {
   auto arguments = std::make_shared<SimCompareArguments>();
   std::string policies;
-  for (const auto& name : sim::baseline_names()) policies += (policies.empty() ? "" : " | ") + name;
-  auto* command = sim.add_subcommand("compare", "Published methods and ours in one event model: a table");
+  for (const auto& name : sim::compare_policies()) policies += (policies.empty() ? "" : " | ") + name;
+  auto* command = sim.add_subcommand("compare", "Published methods, ours, and the protocol itself: a table and a page");
   command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
-  command->add_option("--policies", arguments->policies, "of " + policies + "; default: all")->delimiter(',');
+  command
+      ->add_option("--routers,--policies", arguments->policies,
+                   "of " + policies + " | protocol/ROUTER; default: the first six")
+      ->delimiter(',');
   command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0))
@@ -120,9 +155,14 @@ void add_sim_compare(CLI::App& sim, int& code) {
   command->add_option("--iterations", arguments->iterations, "of each run")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "threads; 0: one for each core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--resume", arguments->resume, "folder of finished cells: go on with them, and add to them");
+  command->add_option("--html", arguments->html, "write a page with plots, in one file");
   command->add_flag("--json", arguments->json, "print the rows as a JSON list");
   command->footer(
-      "Example: tributary sim compare tests/data/sim/worlds/b0.json --churn 0.1 --policies swarm,gwtf,ours");
+      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html");
   command->callback([arguments, &code] { code = sim_compare(*arguments); });
 }
 
@@ -145,6 +185,7 @@ void add_flow_commands(CLI::App& flow, int& code) {
   add_solve(flow, code);
   add_compare(flow, code);
   add_generate(flow, code);
+  add_join(flow, code);
 }
 void add_sim_commands(CLI::App& sim, int& code) {
   add_run(sim, code);

@@ -32,6 +32,19 @@ struct FlowGenerateArguments {
 };
 int flow_generate(const FlowGenerateArguments& arguments);
 
+struct FlowJoinArguments {
+  std::filesystem::path file;    // a joining problem; or
+  std::vector<int> tests;        // joining tests of the GWTF thesis, by number
+  std::string rule = "planned";  // or "gwtf"
+  std::size_t rebalance = 0;     // tries of GWTF's exchanges of stages before anybody joins
+  std::uint64_t networks = 10;   // drawn for each test
+  std::uint64_t seed = 1;
+  std::filesystem::path write;  // the problem of a test, instead of solving it
+  bool json = false;
+};
+// On which stage newcomers serve, and what that is worth; or the table of the tests.
+int flow_join(const FlowJoinArguments& arguments);
+
 struct SimPlayArguments {
   std::filesystem::path file;
   bool json = false;
@@ -45,9 +58,13 @@ struct SimCompareArguments {
   std::vector<double> churn = {0, 0.1, 0.2};
   std::uint64_t seeds = 1;
   std::uint64_t iterations = 11;
+  unsigned jobs = 0;             // threads; 0: one for each core
+  std::filesystem::path resume;  // folder of finished cells; empty: a new one, removed at the end
+  std::filesystem::path html;    // page to write; empty: none
   bool json = false;
 };
-// Published baselines and our policy in one event model.
+// Published baselines, our policy in the same event model, and the protocol itself: a table, and a page with plots.
+// Ctrl-C ends it with kFailed and says how to go on.
 int sim_compare(const SimCompareArguments& arguments);
 
 struct SimSearchArguments {

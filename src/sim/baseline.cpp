@@ -68,6 +68,7 @@ class Baseline {
         if (away_until_[id] > now) dead.push_back(id);
       flow::PredictFaults faults = draw_crashes(dead, result.crash_free_s);
       const BaselineIteration iteration = iterate(faults);
+      if (options_.trace) result.traces.push_back(last_);
       for (const auto& crash : faults.crashes)
         if (crash.at_s < iteration.duration_s) away_until_[crash.node] = now + crash.at_s + absence(crash.node);
       now += iteration.duration_s;
@@ -142,8 +143,11 @@ class Baseline {
     if (swarm_) policy = swarm_.get();
     if (flows_) policy = flows_.get();
     if (ours_) policy = planned_.get();
-    const flow::Prediction& prediction = predictors_[world_index]->run(plan_, faults, nullptr, policy);
-    return count(prediction, faults);
+    last_ = {};
+    const flow::Prediction& prediction = predictors_[world_index]->run(plan_, faults, &last_.steps, policy);
+    BaselineIteration iteration = count(prediction, faults);
+    iteration.time = where_time_goes(world(), plan_, prediction, last_.steps, iteration.duration_s);
+    return iteration;
   }
 
   // GWTF's flows: most, then least sum of costs, solved anew and free of charge (flattering).
@@ -249,6 +253,11 @@ class Baseline {
     if (!ours_)
       for (std::uint32_t s = 1; s <= stages; ++s) end[s - 1] = ring_end(s, prediction.pipeline_end_s, faults);
     iteration.duration_s = *std::max_element(end.begin(), end.end());
+    last_.away = faults.dead;
+    last_.crashes = faults.crashes;
+    std::erase_if(last_.crashes, [&](const auto& crash) { return crash.at_s >= iteration.duration_s; });
+    for (std::uint32_t s = 1; s <= stages; ++s)
+      last_.aggregations.push_back({s, ours_ ? prediction.stage_end_s[s - 1] : prediction.pipeline_end_s, end[s - 1]});
     const auto lost = [&](std::uint32_t relay, double until) {
       return relay >= world().nodes.size() ||
              std::any_of(faults.crashes.begin(), faults.crashes.end(),
@@ -292,6 +301,7 @@ class Baseline {
   flow::PredictPlan plan_;
   std::vector<std::vector<std::uint32_t>> replacements_;
   std::vector<double> away_until_;
+  BaselineTrace last_;  // of the latest iteration
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "flow/predict.h"
+#include "sim/baseline_account.h"
 #include "sim/scenario.h"
 
 namespace tributary::sim {
@@ -15,6 +17,7 @@ struct BaselineOptions {
   double churn = 0;              // each relay crashes in an iteration with this probability
   std::uint64_t seed = 1;
   std::uint64_t iterations = 11;
+  bool trace = false;  // keep what happened in each iteration
 };
 
 struct BaselineIteration {
@@ -22,10 +25,23 @@ struct BaselineIteration {
   double accepted = 0;  // microbatches with all their stages in the update
   double parts = 0;     // the same, by mean share of stages
   std::uint32_t crashes = 0;
+  WhereTimeGoes time;
+};
+// What happened in an iteration; seconds since its start.
+struct BaselineTrace {
+  flow::PredictTrace steps;
+  std::vector<std::uint32_t> away;  // dead from before
+  std::vector<flow::PredictCrash> crashes;
+  struct Aggregation {
+    std::uint32_t stage = 0;
+    double begin_s = 0, end_s = 0;
+  };
+  std::vector<Aggregation> aggregations;
 };
 struct BaselineRun {
   double crash_free_s = 0;
   std::vector<BaselineIteration> iterations;
+  std::vector<BaselineTrace> traces;  // by iteration, if asked for
   double mean_s() const;
   double per_accepted_s() const;  // time by accepted microbatches; infinite if there were none
   double per_parts_s() const;

@@ -102,6 +102,11 @@ class Play {
     };
     world_.on_transfer = [this](NodeId from, NodeId to, const wire::Message& message, Time begin, Time end,
                                 Time arrival) { transferred(from, to, message, begin, end, arrival); };
+    if (!options.trace) return;
+    world_.on_end = [this](NodeId node, const swarm::Node&) {
+      const auto now = nanoseconds(world_.now());
+      out_.bars.push_back({node, false, kProcessEnds, now, now});
+    };
   }
 
   Rehearsal play() {

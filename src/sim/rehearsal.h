@@ -35,7 +35,8 @@ struct RehearsedIteration {
   std::uint32_t accepted = 0;  // microbatches in the update, with all their parts
 };
 
-// A bar in the trace: what a machine or its uplink did.
+// A bar in the trace: what a machine or its uplink did. The end of a process is one without length.
+inline constexpr const char* kProcessEnds = "process ends";
 struct TraceBar {
   NodeId node;
   bool uplink = false;

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 FILES = sorted((pathlib.Path(__file__).parent.parent / "data" / "flow").glob("*.json"))
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 ROUTERS = ["planned", "labels", "gwtf", "dtfm", "swarm", "swarm-refusing", "swarm-round-robin", "optimal"]
 
 
@@ -72,11 +73,57 @@ def test_generated_networks_can_be_solved(tributary, tmp_path):
     assert all(row["count"] == rows[0]["possible_count"] for row in rows if row["router"] in ("planned", "optimal"))
 
 
+def test_the_thesis_networks_are_among_the_examples(tributary):
+    for name, best in (("thesis-6x6", 16863), ("thesis-8x4", 376)):
+        data = next(path for path in FILES if path.name.startswith(name))
+        assert (EXAMPLES / f"{name}.json").read_text() == data.read_text()
+        assert json.loads(tributary("flow", "solve", EXAMPLES / f"{name}.json", "--json").stdout)["cost"] == best
+
+
+def test_newcomers_are_placed_by_both_rules(tributary):
+    path = EXAMPLES / "join-8x4.json"
+    problem = json.loads(path.read_text())
+    costs = {}
+    for rule in ("gwtf", "planned"):
+        done = tributary("flow", "join", path, "--rule", rule, "--json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert [each["node"] for each in answer["placed"]] == problem["candidates"]
+        assert all(1 <= each["stage"] <= len(problem["stages"]) for each in answer["placed"])
+        # With all links there, the flows are what the narrowest stage can carry.
+        room = [sum(problem["capacity"][node] for node in stage) for stage in problem["stages"]]
+        assert answer["before"]["flows"] == min(room)
+        for each in answer["placed"]:
+            room[each["stage"] - 1] += problem["capacity"][each["node"]]
+        after = answer["after"]
+        assert after["flows"] == min(room)
+        assert after["cost_per_microbatch"] == pytest.approx((2 * after["dearest_links"] + after["aggregation"]) / min(room))
+        costs[rule] = after["cost_per_microbatch"]
+    assert costs["planned"] < costs["gwtf"] < answer["before"]["cost_per_microbatch"]
+    text = tributary("flow", "join", path, "--rebalance", 500).stdout
+    assert "pairs of relays exchange" in text and f"node {problem['candidates'][0]} joins stage" in text
+
+
+def test_the_joining_table_is_made_again(tributary, tmp_path):
+    done = tributary("flow", "join", "--tests", "1,4", "--networks", 2, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["test"] for row in rows] == [1, 4]
+    for row in rows:
+        assert row["best"] <= row["planned"] <= 1.02 * row["best"] and row["best"] <= row["gwtf"] and row["best"] < row["before"]
+    drawn = tmp_path / "drawn.json"
+    assert tributary("flow", "join", "--tests", 9, "--write", drawn).returncode == 0
+    assert drawn.read_text() == (EXAMPLES / "join-8x4.json").read_text()
+    assert tributary("flow", "join").returncode == 2
+    assert tributary("flow", "join", "--tests", 6).returncode == 2
+    assert tributary("flow", "join", tmp_path / "nowhere.json").returncode == 1
+
+
 def test_wrong_use_is_told(tributary, tmp_path):
     done = tributary("flow", "compare", FILES[0], "--routers", "fastest")
     assert done.returncode == 2 and "swarm-round-robin" in done.stderr
     assert tributary("flow", "generate", "--least-capacity", 9, "--most-capacity", 3).returncode == 2
     assert tributary("flow", "generate", "--stages", 1000, "--relays", 10000).returncode == 2
     assert tributary("flow", "solve", tmp_path / "nowhere.json").returncode == 1
-    for command in ("solve", "compare", "generate"):
+    for command in ("solve", "compare", "generate", "join"):
         assert "Example: tributary flow " + command in tributary("flow", command, "--help").stdout

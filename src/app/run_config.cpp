@@ -322,6 +322,7 @@ std::string resume_fingerprint(const RunConfig& config) {
                                           "swarm.data_nodes",
                                           "swarm.relays",
                                           "swarm.router",
+                                          "swarm.move_relays",
                                           "swarm.voters",
                                           "swarm.slow",
                                           "swarm.slots",

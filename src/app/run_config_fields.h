@@ -46,6 +46,7 @@ void for_each_field(Config& c, Visit&& visit) {
   visit("swarm.relays", c.swarm.relays);
   visit("swarm.wire", c.swarm.wire);
   visit("swarm.router", c.swarm.router);
+  visit("swarm.move_relays", c.swarm.move_relays);
   visit("swarm.voters", c.swarm.voters);
   visit("swarm.slow", c.swarm.slow);
   visit("swarm.slots", c.swarm.slots);

@@ -42,6 +42,7 @@ swarm::RunOptions run_options(const Workload& work) {
       static_cast<std::uint16_t>(relays.empty() ? 1 : *std::min_element(relays.begin(), relays.end()));
   run.wait_at_start = seconds(20);
   run.router = config.swarm.router;
+  run.switches.move_relays = config.swarm.move_relays;
   run.step = config.step();
   run.hash = checksum64(resume_fingerprint(config));
   run.tokenizer_hash = work.tokenizer->hash();

@@ -77,9 +77,9 @@ void apply_decision(wire::Ledger& ledger, const wire::Decision& decision) {
 }
 
 const wire::Member* member_of(const wire::Plan& plan, NodeId node) {
-  for (const auto& member : plan.members)
-    if (member.node == node) return &member;
-  return nullptr;
+  const auto at = std::lower_bound(plan.members.begin(), plan.members.end(), node,
+                                   [](const auto& member, NodeId id) { return member.node < id; });
+  return at != plan.members.end() && at->node == node ? &*at : nullptr;
 }
 
 std::vector<std::uint32_t> full_set(StageId stage, std::uint32_t microbatches,

@@ -82,6 +82,9 @@ bool Reduction::reconcile() {
 void Reduction::advance() {
   if (size_ == 0 || !orders_.sealed) return;
   if (complete_) {
+    for (const auto& share : orders_.shares)
+      if (const auto piece = pieces_.find(share.begin); piece != pieces_.end() && context_.reachable(share.owner))
+        give_back(share, piece->second);
     give_out();
     return;
   }
@@ -329,6 +332,9 @@ void Reduction::keep(Iteration iteration, const wire::Plan& next) {
 }
 
 void Reduction::peer_lost(NodeId peer) {
+  // What its former life gave, its next one does not have.
+  for (auto& [begin, piece] : pieces_)
+    if (piece.from == peer) piece.from = wire::kNobody;
   std::erase_if(given_, [&](const auto& entry) { return entry.second == peer; });
   std::erase_if(partials_sent_, [&](const auto& entry) { return entry.first.second == peer; });
 }

@@ -268,8 +268,8 @@ struct Report {
   bool shared_disk = false;             // as in Hello
   std::uint32_t forward_us = 0;         // measured; of a data node: the head
   std::uint32_t backward_us = 0;        // measured; 0 for a data node
-  std::vector<LinkSample> links;  // that have changed since the last report; all, now and then
-  std::uint64_t repairs = 0;  // counters since the process began
+  std::vector<LinkSample> links;        // that have changed since the last report; all, now and then
+  std::uint64_t repairs = 0;            // counters since the process began
 };
 
 // --- Pipeline --------------------------------------------------------------------------------------------------------

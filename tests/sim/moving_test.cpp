@@ -85,5 +85,31 @@ TEST(Promotion, OfARelayThatComesBackWithinTheIteration) {
   EXPECT_EQ(scenario.counters().rewinds, 0u);
 }
 
+// Its stage had been summed without it, and is summed again after another death: who has the results gives it those of
+// its range.
+TEST(Promotion, IntoAStageThatWasSummedBefore) {
+  TroubledSwarm scenario({.stages = 2, .replicas = 3, .microbatches = 9, .iterations = 5});
+  for (std::uint32_t i = 0; i < scenario.size(); ++i) {
+    auto spec = scenario.spec(NodeId(i), scenario.stage_of(NodeId(i)));
+    if (scenario.stage_of(NodeId(i)) == 1) spec.slowness = 40;  // so that stage 2 is done long before
+    scenario.world().start(spec);
+  }
+  const auto first = scenario.relay(2, 0), second = scenario.relay(2, 1), third = scenario.relay(2, 2);
+  ASSERT_TRUE(scenario.reach_iteration(1));
+  const auto summed = [&](NodeId id) {
+    return scenario.world().node(id)->describe().find(": complete") != std::string::npos;
+  };
+  ASSERT_TRUE(scenario.reach([&] { return summed(first) && summed(second) && summed(third); })) << scenario.stuck();
+  scenario.world().crash(first);
+  scenario.start(first);
+  ASSERT_TRUE(scenario.reach([&] { return scenario.world().node(first)->holding(); })) << scenario.stuck();
+  scenario.world().crash(second);
+  ASSERT_TRUE(scenario.reach([&] { return scenario.counters().promoted > 0; })) << scenario.stuck();
+  ASSERT_EQ(scenario.newest(), 1u) << "all within one iteration";
+  EXPECT_TRUE(scenario.reach([&] { return summed(first) && summed(third); }, seconds(4))) << scenario.stuck();
+  scenario.expect_finish();
+  EXPECT_EQ(scenario.counters().rewinds, 0u);
+}
+
 }  // namespace
 }  // namespace tributary::sim

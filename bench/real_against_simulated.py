@@ -7,8 +7,8 @@ with the links, sizes and kills into a scenario that `tributary sim run` plays w
 strike in the same iteration, as long after its beginning as they did in the processes.
 
 Relays are slowed down by a factor that is mostly sleep, so that eight of them share few cores without waiting for each
-other. Fails (exit 1) when the mean iteration time of calm iterations, of those touched by a kill (the iteration of the
-kill and the next two), or of all differs by more than --bound, or the commits do.
+other. Fails (exit 1) when the mean iteration time before the first kill, of calm iterations, of those touched by a kill (the
+iteration of the kill and the next two), or of all differs by more than --bound, or the commits do.
 
 Example: python bench/real_against_simulated.py --iterations 40 --json
 """
@@ -279,8 +279,8 @@ def run_simulated(program, folder, scenario_with, kills):
 
 def compare(real, simulated, touched):
     """Rows of (name, iterations, mean and median of both). Durations by iteration."""
-    groups = {"calm": [i for i in real if i not in touched], "touched": [i for i in real if i in touched],
-              "all": list(real)}
+    groups = {"before": [i for i in real if i < min(touched)], "calm": [i for i in real if i not in touched],
+              "touched": [i for i in real if i in touched], "all": list(real)}
     rows = []
     for name, members in groups.items():
         row = {"iterations": name, "count": len(members)}
@@ -370,7 +370,8 @@ def measure_both(program, folder, options):
             print(f"{row['iterations']:10} {row['count']:5} {row['real_mean_s']:11.3f} {row['real_median_s']:7.3f} "
                   f"{row['simulated_mean_s']:16.3f} {row['simulated_median_s']:7.3f} {100 * row['difference']:+9.1f} %")
         print(f"commits {len(real)} and {len(simulated)}, accepted microbatches {sum(accepted.values())} and "
-              f"{sum(accepted_simulated.values())}: {'the same' if same else 'NOT the same'}; relays moved to another stage {moves} and {moves_simulated} times")
+              f"{sum(accepted_simulated.values())}: {'the same' if same else 'NOT the same'}; relays moved to other stages "
+              f"{moves} and {moves_simulated} times")
     if not good:
         print(f"beyond {100 * options.bound:.0f} %, or other commits", file=sys.stderr)
     return 0 if good else 1

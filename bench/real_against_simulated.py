@@ -7,8 +7,8 @@ with the links, sizes and kills into a scenario that `tributary sim run` plays w
 strike in the same iteration, as long after its beginning as they did in the processes.
 
 Relays are slowed down by a factor that is mostly sleep, so that eight of them share few cores without waiting for each
-other. Fails (exit 1) when the mean iteration time before the first kill, of calm iterations, of those touched by a kill (the
-iteration of the kill and the next two), or of all differs by more than --bound, or the commits do.
+other. Fails (exit 1) when the mean iteration time before the first kill, of calm iterations, of those touched by a kill
+(its iteration and the next two), or of all differs by more than --bound, or the commits do.
 
 Example: python bench/real_against_simulated.py --iterations 40 --json
 """
@@ -370,8 +370,8 @@ def measure_both(program, folder, options):
             print(f"{row['iterations']:10} {row['count']:5} {row['real_mean_s']:11.3f} {row['real_median_s']:7.3f} "
                   f"{row['simulated_mean_s']:16.3f} {row['simulated_median_s']:7.3f} {100 * row['difference']:+9.1f} %")
         print(f"commits {len(real)} and {len(simulated)}, accepted microbatches {sum(accepted.values())} and "
-              f"{sum(accepted_simulated.values())}: {'the same' if same else 'NOT the same'}; relays moved to other stages "
-              f"{moves} and {moves_simulated} times")
+              f"{sum(accepted_simulated.values())}: {'the same' if same else 'NOT the same'}; "
+              f"relays moved to other stages {moves} and {moves_simulated} times")
     if not good:
         print(f"beyond {100 * options.bound:.0f} %, or other commits", file=sys.stderr)
     return 0 if good else 1

@@ -62,6 +62,7 @@ relays = {relays}
 slow = {slow}
 slots = {slots}
 restart_after_s = {restart_after_s}
+move_relays = {move_relays}
 [network]
 preset = "ten-locations"
 time_scale = {time_scale}
@@ -109,7 +110,7 @@ class Swarm:
             corpus=corpus, stages=STAGES, hidden=HIDDEN, heads=HEADS, iterations=options.iterations,
             microbatches=options.microbatches, batch=BATCH, sequence=SEQUENCE, data_nodes=DATA_NODES,
             relays=[REPLICAS] * STAGES, slow=SLOW, slots=SLOTS, restart_after_s=RESTART_AFTER_S,
-            time_scale=options.time_scale))
+            time_scale=options.time_scale, move_relays=str(not options.stay).lower()))
         self.process = subprocess.Popen([program, "train", str(config), "--runs", str(folder / "runs")],
                                         stdout=open(self.output, "w"), stderr=subprocess.STDOUT,
                                         env={**os.environ, "TRIBUTARY_LOG": "debug"})
@@ -255,6 +256,7 @@ def scenario_of(options, measured, share, names, latency, bandwidth, events):
               f"sequence = {SEQUENCE}"]
     lines += ["[sizes]", f"backward_ratio = {1 / share:.4f}",
               f"microbatches_per_data_node = {options.microbatches // DATA_NODES}"]
+    lines += ["[switches]", f"move_relays = {str(not options.stay).lower()}"]
     lines += ["[churn]", 'kind = "trace"', f"events = {json.dumps(events)}"]
     return "\n".join(lines) + "\n"
 
@@ -298,6 +300,7 @@ def main():
     parser.add_argument("--microbatches", type=int, default=8, help="of an iteration; even")
     parser.add_argument("--time-scale", type=float, default=0.3, help="of the ten-location links")
     parser.add_argument("--bound", type=float, default=0.15, help="largest difference of mean iteration times")
+    parser.add_argument("--stay", action="store_true", help="relays stay in their stages, in both worlds")
     parser.add_argument("--keep", type=pathlib.Path, help="a new folder for run and scenario; else they are removed")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

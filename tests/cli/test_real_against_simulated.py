@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "bench" / "real_against_simulated.py"
-OPTIONS = argparse.Namespace(iterations=16, microbatches=8, time_scale=0.1)
+OPTIONS = argparse.Namespace(iterations=16, microbatches=8, time_scale=0.1, stay=False)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ class Sequencer {
   static void reborn(Peer& peer, Incarnation incarnation);
   static void measure(Peer& peer, const wire::Report& report);
   void plan_ahead();
-  std::vector<Placement::Move> moves_now() const;
+  std::vector<Placement::Move> moves_now();
   void activate();
   bool nothing_new() const;
   void decide();
@@ -116,7 +116,7 @@ class Sequencer {
   wire::Orders make_orders(StageId stage) const;
   void send_orders();
   bool try_commit();
-  wire::Plan next_plan() const;
+  wire::Plan next_plan();
   void complete_checkpoints();
 
   Context& context_;
@@ -138,6 +138,8 @@ class Sequencer {
   std::unique_ptr<Placement> placement_;
   wire::Stamp placed_;
   Placement::Target target_;
+  int promising_ = 0;               // iterations in a row whose search ended far better than the present
+  std::uint64_t moving_until_ = 0;  // iterations in which smaller gains are worth a move too
   Time search_at_{};
   std::map<PartKey, NodeId> assigned_;
   std::map<PartKey, Time> uncovered_since_;

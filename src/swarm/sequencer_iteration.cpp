@@ -350,7 +350,7 @@ bool Sequencer::admit_newcomers() {
   return true;
 }
 
-wire::Plan Sequencer::next_plan() const {
+wire::Plan Sequencer::next_plan() {
   const auto& ledger = raft_.ledger();
   std::vector<Candidate> candidates;
   std::vector<std::size_t> full(context_.stages() + 1, 0);

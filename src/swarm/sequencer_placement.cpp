@@ -5,7 +5,12 @@ namespace tributary::swarm {
 namespace {
 
 constexpr std::uint64_t kMeasured = 2;  // iterations of an epoch before anybody moves
-constexpr double kAwayIterations = 3;   // a relay that died so long ago is not expected back
+// Measures waver, on a busy machine by much, and a move costs the state: moving begins when the search has promised so
+// much in iterations in a row, and ends a few iterations later.
+constexpr double kPromising = 0.88;
+constexpr int kInARow = 2;
+constexpr std::uint64_t kMovingLasts = 8;
+constexpr double kAwayIterations = 3;  // a relay that died so long ago is not expected back
 
 }  // namespace
 
@@ -24,6 +29,8 @@ void Sequencer::plan_ahead() {
     target_.paths = found.paths;
     return;
   }
+  const bool promising = placement_ && placement_->best_s() < kPromising * placement_->now_s();
+  promising_ = promising && placed_.epoch == stamp_.epoch ? promising_ + 1 : 0;
   placed_ = stamp_;
   // Who died a moment ago is expected back: moves that make up for its absence would have to be taken back.
   const auto away = seconds(kAwayIterations * usual_iteration_s_);
@@ -46,7 +53,7 @@ void Sequencer::plan_ahead() {
 }
 
 // Only from a whole swarm: one step of moves at a time.
-std::vector<Placement::Move> Sequencer::moves_now() const {
+std::vector<Placement::Move> Sequencer::moves_now() {
   const auto& ledger = raft_.ledger();
   const auto& run = context_.options.run;
   if (!run.switches.move_relays || !placement_ || placed_ != stamp_) return {};
@@ -58,7 +65,14 @@ std::vector<Placement::Move> Sequencer::moves_now() const {
     if (!peers_.at(member.node).leaving) full.insert(member.node);
   }
   const auto done = ledger.iteration.value() + 1;
-  return placement_->moves(run.iterations > done ? run.iterations - done : 0, full);
+  const bool moving = done <= moving_until_;
+  if (!moving && promising_ < kInARow) return {};
+  auto moves = placement_->moves(run.iterations > done ? run.iterations - done : 0, full);
+  if (!moves.empty() && !moving) {
+    moving_until_ = done + kMovingLasts;
+    promising_ = 0;
+  }
+  return moves;
 }
 
 }  // namespace tributary::swarm

@@ -62,7 +62,7 @@ struct SwarmSection {
   std::string router = "planned";     // earliest-finish | gwtf | swarm | optimal: how microbatches get their paths
   std::uint32_t voters = 1;           // 1, 3 or 5
   std::vector<double> slow;           // per relay: factors on its compute time
-  bool move_relays = true;            // to other stages, where that shortens the predicted iteration
+  bool move_relays = false;           // to other stages, where that shortens the predicted iteration
   std::uint32_t slots = 4;            // microbatches that a relay holds between forward and backward
   std::uint64_t memory_mib = 0;       // of each node of a local swarm; 0: no cap
   double restart_after_s = 3;         // a node that died is started again after so long; below 0: never

@@ -85,8 +85,7 @@ TEST(Promotion, OfARelayThatComesBackWithinTheIteration) {
   EXPECT_EQ(scenario.counters().rewinds, 0u);
 }
 
-// Its stage had been summed without it, and is summed again after another death: who has the results gives it those of
-// its range.
+// Its former life had summed its range, and another death reopens the stage: nobody waits for a retry (5 s at least).
 TEST(Promotion, IntoAStageThatWasSummedBefore) {
   TroubledSwarm scenario({.stages = 2, .replicas = 3, .microbatches = 9, .iterations = 5});
   for (std::uint32_t i = 0; i < scenario.size(); ++i) {

@@ -50,12 +50,14 @@ swarm::RunOptions run_options(const Scenario& scenario, const RehearsalOptions& 
   return run;
 }
 
-// Deadlines scale; the pace of pings and reports does not.
-swarm::PaceOptions pace_options(double factor) {
+// The detection factor is of deadlines alone, not of the pace of pings and reports.
+swarm::PaceOptions pace_options(const Scenario& scenario) {
   swarm::PaceOptions pace;
-  const auto scale = [&](Duration& duration) { duration = seconds(to_seconds(duration) * factor); };
+  const double factor = scenario.detection_factor, floors = factor * scenario.ping_s / to_seconds(pace.ping);
   for (auto* duration : {&pace.suspect_floor, &pace.stuck_floor, &pace.retry_floor, &pace.retry_first})
-    scale(*duration);
+    *duration = seconds(to_seconds(*duration) * floors);
+  pace.ping = seconds(scenario.ping_s);
+  pace.report = seconds(scenario.report_s);
   pace.suspect_round_trips *= factor;
   pace.suspect_deviations *= factor;
   return pace;
@@ -82,7 +84,7 @@ class Play {
       spec.options.stage = StageId(machine.stage);
       spec.options.slots = machine.slots;
       spec.options.chunk_elements = kChunk;
-      spec.options.pace = pace_options(scenario.detection_factor);
+      spec.options.pace = pace_options(scenario);
       spec.slowness = machine.compute_s;
       spec.clock_rate = 1 + machine.clock_ppm * 1e-6;
       spec.store_time = seconds(machine.store_s);
@@ -119,11 +121,11 @@ class Play {
       }
     }
     churn_.schedule_fixed();
-    while (done_ < run_.iterations && !broken() && world_.step())
+    while (done_ < run_.iterations && !time_is_up() && !broken() && world_.step())
       if (since_start(world_.now()) > last_end_ + kCalm) break;
     if (broken()) {
       out_.trouble = checker_->violation();
-    } else if (done_ < run_.iterations) {
+    } else if (done_ < run_.iterations && !time_is_up()) {
       out_.trouble = "no iteration was finished for " + std::to_string(static_cast<int>(kCalm)) +
                      " virtual seconds after iteration " + std::to_string(done_);
       for (const auto id : world_.nodes())
@@ -143,6 +145,7 @@ class Play {
     double done_s = 0, compute_s = 0, transfer_s = 0;
   };
 
+  bool time_is_up() const { return scenario_.duration_s > 0 && last_end_ >= scenario_.duration_s; }
   bool broken() const { return checker_ && !checker_->violation().empty(); }
 
   SymbolicOptions symbolic_options() const {
@@ -159,7 +162,7 @@ class Play {
     options.run = run_;
     options.most_kept_bytes = std::uint64_t{4} * 8 * 2 * run_.microbatches;
     const double latency = *std::max_element(scenario_.latency_s.begin(), scenario_.latency_s.end());
-    options.detection_bound = seconds((8 + 40 * latency) * scenario_.detection_factor + 4 * scenario_.churn.delay_s);
+    options.detection_bound = seconds((8 + 40 * latency) * scenario_.detection_factor * std::max(1.0, 10 * scenario_.ping_s) + 4 * scenario_.churn.delay_s);
     SerialOptions serial;
     serial.stages = run_.stages;
     serial.microbatches = run_.microbatches;
@@ -218,7 +221,7 @@ class Play {
     if (const auto* chunk = std::get_if<wire::StateChunk>(&message.body))
       return part(chunk->begin, chunk->end) * scenario_.state_bytes;
     if (message.payload) return scenario_.message_bytes;
-    const auto size = static_cast<double>(wire::encode(message.body).size());
+    const auto size = static_cast<double>(wire::encoded_size(message.body));
     out_.control_bytes += size;
     return size;
   }

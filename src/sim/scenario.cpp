@@ -97,6 +97,7 @@ Result<Scenario> parse_scenario(std::string_view text, const ReadFile& read) {
     }
     keys.text("name", scenario.name);
     keys.integer("iterations", scenario.iterations, 1, 1'000'000);
+    keys.number("duration_s", scenario.duration_s, 0, 1e9);
     keys.text("router", scenario.router);
     std::uint64_t draw_seed = 1;
     keys.integer("draw_seed", draw_seed, 0, std::numeric_limits<std::int64_t>::max());
@@ -107,6 +108,7 @@ Result<Scenario> parse_scenario(std::string_view text, const ReadFile& read) {
     read_sizes(keys.table("sizes"), scenario, faults);
     read_churn(keys.table("churn"), read, scenario.churn, faults);
     read_switches(keys.table("switches"), scenario, faults);
+    read_pace(keys.table("pace"), scenario, faults);
     read_islands(keys.array("islands"), scenario, faults);
   }
   if (!faults.empty()) {

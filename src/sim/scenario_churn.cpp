@@ -160,6 +160,13 @@ void read_switches(const toml::table* table, Scenario& scenario, std::vector<std
   keys.number("detection_factor", scenario.detection_factor, 0.6, 1000);
 }
 
+void read_pace(const toml::table* table, Scenario& scenario, std::vector<std::string>& faults) {
+  if (!table) return;
+  Keys keys(table, "pace.", faults);
+  keys.number("ping_s", scenario.ping_s, 0.01, 60);
+  keys.number("report_s", scenario.report_s, 0.01, 60);
+}
+
 void read_islands(const toml::array* list, Scenario& scenario, std::vector<std::string>& faults) {
   if (!list) return;
   if (list->size() > 1000) {

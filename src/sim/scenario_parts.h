@@ -27,6 +27,7 @@ void read_sizes(const toml::table* table, Scenario& scenario, std::vector<std::s
 
 void read_churn(const toml::table* table, const ReadFile& read, ScenarioChurn& churn, std::vector<std::string>& faults);
 void read_switches(const toml::table* table, Scenario& scenario, std::vector<std::string>& faults);
+void read_pace(const toml::table* table, Scenario& scenario, std::vector<std::string>& faults);
 // [[islands]]: a row takes what it does not say from the one before.
 void read_islands(const toml::array* list, Scenario& scenario, std::vector<std::string>& faults);
 // What names a machine or a site must name one that there is.

@@ -163,7 +163,9 @@ void World::heal(NodeId from, NodeId to) {
   auto held = std::exchange(link.held, {});
   for (auto& [life, message] : held) {
     link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-    at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
+    at(link.last_arrival, [this, from, to, life, message = std::move(message)]() mutable {
+      arrive(from, to, life, std::move(message));
+    });
   }
 }
 
@@ -273,7 +275,7 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   free = begin + seconds(bytes / rate);
   // Its process may die while this waits in the uplink; then it never left.
   at(free, [this, from, to, begin, bytes, rate, bulk, sender_life = machine.life, life = other.life,
-            message = std::move(effect.message)] {
+            message = std::move(effect.message)]() mutable {
     auto& sender = machines_.at(from);
     if (sender.life != sender_life) return;
     auto& link = links_[{from, to}];
@@ -282,10 +284,12 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
       const auto through = bulk ? options_.beyond_uplink(from, to, bytes, begin, now_) : now_;
       if (through > now_) seen_rate = bytes / to_seconds(through - begin);
       link.last_arrival = std::max(link.last_arrival, through + latency(from, to));
-      at(link.last_arrival, [this, from, to, life, message] { arrive(from, to, life, message); });
       on_transfer(from, to, message, begin, now_, link.last_arrival);
+      at(link.last_arrival, [this, from, to, life, message = std::move(message)]() mutable {
+        arrive(from, to, life, std::move(message));
+      });
     } else if (!link.lossy) {
-      link.held.emplace_back(life, message);
+      link.held.emplace_back(life, std::move(message));
     }
     if (!bulk) return;
     auto& told = sender.told_rate[to];
@@ -293,8 +297,8 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   });
 }
 
-void World::arrive(NodeId from, NodeId to, std::uint64_t life, const wire::Message& message) {
-  deliver(to, life, swarm::Received{from, message});
+void World::arrive(NodeId from, NodeId to, std::uint64_t life, wire::Message message) {
+  deliver(to, life, swarm::Received{from, std::move(message)});
 }
 
 void World::run_task(NodeId id, Machine& machine, const swarm::Task& task) {

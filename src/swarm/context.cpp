@@ -142,11 +142,15 @@ bool Context::usable(NodeId node) const {
 NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const {
   const auto stage = stage_of(part);
   if (stand_ins_index_ != ledger.index) {
-    stand_ins_ = choose_stand_ins(ledger.plan);
+    stand_ins_.clear();
     stand_ins_index_ = ledger.index;
   }
-  const auto first = stand_ins_.find({stage, microbatch});
-  if (first != stand_ins_.end() && usable(first->second) && !avoid.contains(first->second)) return first->second;
+  const auto [stand_ins, first] = stand_ins_.try_emplace(stage);
+  if (first) stand_ins->second = choose_stand_ins(ledger.plan, stage);
+  if (const auto& chosen = stand_ins->second; microbatch.value() < chosen.size()) {
+    const auto node = chosen[microbatch.value()];
+    if (usable(node) && !avoid.contains(node)) return node;
+  }
   NodeId best = wire::kNobody;
   std::uint64_t best_score = 0;
   for (const auto& member : ledger.plan.members) {
@@ -163,8 +167,14 @@ NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set
 
 std::vector<NodeId> Context::suspects() const {
   std::vector<NodeId> out;
-  for (const auto& member : ledger.plan.members)
-    if (member.node != options.self && !member.listener && !usable(member.node)) out.push_back(member.node);
+  const auto add = [&](NodeId node) {
+    const auto* member = node == options.self ? nullptr : member_of(ledger.plan, node);
+    if (member && !member->listener) out.push_back(node);
+  };
+  for (const auto node : dead) add(node);
+  for (const auto node : detector.suspected())
+    if (!dead.contains(node)) add(node);
+  std::sort(out.begin(), out.end());
   return out;
 }
 

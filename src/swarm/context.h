@@ -101,6 +101,8 @@ class Context {
   Incarnation incarnation;
   wire::Ledger ledger;
   std::set<NodeId> dead;   // members of the current plan that the leader called dead
+  // To be raised whenever the ledger or the dead change: what could not go on before may go on now.
+  std::uint64_t changes = 0;
   std::uint64_t term = 0;  // the highest seen from a leader
   NodeId leader = wire::kNobody;
   Detector detector;
@@ -125,7 +127,7 @@ class Context {
   std::map<TaskKind, double> mean_s_;
   double fade_ = 1;
   // Of the plan at that index of the log.
-  mutable std::map<std::pair<StageId, MicrobatchId>, NodeId> stand_ins_;
+  mutable std::map<StageId, std::vector<NodeId>> stand_ins_;
   mutable std::uint64_t stand_ins_index_ = ~std::uint64_t{0};
   bool forward_ran_ = true;  // since the last iteration began
 };

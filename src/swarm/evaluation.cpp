@@ -100,8 +100,8 @@ void Evaluation::tick() {
 
 Time Evaluation::next_wake() const { return waiting() ? sent_at_ + context_.options.pace.retry_first : kNever; }
 
-void Evaluation::add_awaited(std::set<NodeId>& peers) const {
-  for (const auto& [batch, path] : missing_) peers.insert(path.begin() + 1, path.end() - 1);
+void Evaluation::add_awaited(std::vector<NodeId>& peers) const {
+  for (const auto& [batch, path] : missing_) peers.insert(peers.end(), path.begin() + 1, path.end() - 1);
 }
 
 }  // namespace tributary::swarm

@@ -26,7 +26,7 @@ class Evaluation {
   void peer_lost(NodeId peer);
   void tick();
   Time next_wake() const;
-  void add_awaited(std::set<NodeId>& peers) const;
+  void add_awaited(std::vector<NodeId>& peers) const;
 
  private:
   static constexpr int kMostOfOne = 8;

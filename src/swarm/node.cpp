@@ -4,6 +4,29 @@
 #include <utility>
 
 namespace tributary::swarm {
+namespace {
+
+// Gives only Raft, the sequencer or the detector something to do.
+bool is_quiet(const wire::Body& body) {
+  return std::visit(
+      [](const auto& message) {
+        using T = std::decay_t<decltype(message)>;
+        return std::is_same_v<T, wire::Ping> || std::is_same_v<T, wire::Pong> || std::is_same_v<T, wire::VoteRequest> ||
+               std::is_same_v<T, wire::VoteReply> || std::is_same_v<T, wire::AppendRequest> ||
+               std::is_same_v<T, wire::AppendReply> || std::is_same_v<T, wire::Report> ||
+               std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Leave> ||
+               std::is_same_v<T, wire::Addresses>;
+      },
+      body);
+}
+
+bool is_quiet(const Event& event) {
+  if (const auto* received = std::get_if<Received>(&event)) return is_quiet(received->message.body);
+  return std::holds_alternative<Woken>(event) || std::holds_alternative<Stored>(event) ||
+         std::holds_alternative<LinkMeasured>(event) || std::holds_alternative<PeerUp>(event);
+}
+
+}  // namespace
 
 Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, PlantedBugs bugs)
     : context_(options, bugs),
@@ -21,7 +44,10 @@ Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, Pl
     sequencer_->deliver = [this](NodeId to, wire::Body body) { deliver(to, std::move(body)); };
   }
   pipeline_.wants_fold = [this](std::uint32_t key) { return reduction_.wants(key); };
-  pipeline_.on_change = [this] { report_due_ = true; };
+  pipeline_.on_change = [this] {
+    report_due_ = true;
+    reduction_.touch();
+  };
   reduction_.on_change = [this] { report_due_ = true; };
   hello_at_ = now;
   inventory_.insert(options.checkpoints.begin(), options.checkpoints.end());
@@ -37,6 +63,7 @@ void Node::handle(Time now, const Event& event, std::vector<Effect>& effects) {
 }
 
 void Node::dispatch(const Event& event) {
+  busy_ = !is_quiet(event);
   if (const auto* received = std::get_if<Received>(&event)) {
     if (context_.detector.heard(context_.now, received->from)) ++context_.counters.false_suspicions;
     receive(received->from, received->message);
@@ -79,6 +106,11 @@ void Node::settle() {
         context_.exit(ExitReason::kStopped, sequencer_->fatal());
       }
     }
+    if (view() != seen_view_) {
+      busy_ = true;
+      reduction_.touch();
+      seen_view_ = view();
+    }
     reduction_.advance();
     pipeline_.pump();
     if (report_due_ && phase_ != Phase::kOutside && phase_ != Phase::kGone) report_now();
@@ -87,6 +119,7 @@ void Node::settle() {
   if (phase_ != Phase::kGone) {
     finish();
     watch_peers();
+    if (busy_) find_work_wake();
   }
 }
 
@@ -165,9 +198,9 @@ void Node::receive(NodeId from, const wire::Message& message) {
           sync_.receive(from, body, message.payload);
         } else if constexpr (std::is_same_v<T, wire::NoState>) {
           sync_.receive(from, body);
-        } else if constexpr (std::is_same_v<T, wire::LedgerUpdate> || std::is_same_v<T, wire::HelloReply> ||
-                             std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Report> ||
-                             std::is_same_v<T, wire::Leave>) {
+        } else if constexpr (std::is_same_v<T, wire::LedgerUpdate> || std::is_same_v<T, wire::LedgerTail> ||
+                             std::is_same_v<T, wire::HelloReply> || std::is_same_v<T, wire::Hello> ||
+                             std::is_same_v<T, wire::Report> || std::is_same_v<T, wire::Leave>) {
           on(from, body);
         } else if constexpr (!std::is_same_v<T, wire::Addresses>) {
           receive_stamped(from, body, message);
@@ -186,6 +219,7 @@ void Node::on(NodeId from, const wire::Orders& orders) {
   if (!reduction_.receive(orders)) return;
   // Replaced, not added to: a new leader may know better than the one before.
   const auto before = std::exchange(context_.dead, {orders.dead.begin(), orders.dead.end()});
+  if (before != context_.dead) ++context_.changes;
   for (const auto node : orders.dead)
     if (!before.contains(node) && node != context_.options.self) peer_lost(node);
   if (phase_ == Phase::kWorking)
@@ -200,6 +234,20 @@ void Node::on(NodeId from, const wire::LedgerUpdate& update) {
     context_.leader = from;
   }
   follow(update.ledger);
+  if (phase_ != Phase::kOutside) report_due_ = true;
+}
+
+void Node::on(NodeId from, const wire::LedgerTail& tail) {
+  if (tail.term >= context_.term) {
+    context_.term = tail.term;
+    context_.leader = from;
+  }
+  // A gap closes when the leader has heard in a report how far this node is.
+  if (tail.previous_index <= latest_.index && tail.previous_index + tail.entries.size() > latest_.index) {
+    for (auto i = latest_.index - tail.previous_index; i < tail.entries.size(); ++i)
+      apply_decision(latest_, tail.entries[i].decision);
+    follow_latest();
+  }
   if (phase_ != Phase::kOutside) report_due_ = true;
 }
 
@@ -252,12 +300,17 @@ void Node::peer_lost(NodeId peer) {
 
 void Node::tick() {
   if (raft_) raft_->tick(context_.now);
-  for (const auto peer : context_.detector.newly_suspected(context_.now)) peer_lost(peer);
-  for (const auto peer : context_.detector.due_pings(context_.now))
+  const auto due = context_.detector.due(context_.now);
+  for (const auto peer : due.suspects) peer_lost(peer);
+  for (const auto peer : due.pings)
     context_.send(peer, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
+  const bool changed = view() != seen_view_;
+  if (!busy_ && !changed && context_.now < work_at_) return;
+  busy_ = true;
+  const bool reports = context_.now >= report_at_ + context_.options.pace.report;
   if (phase_ == Phase::kWorking || phase_ == Phase::kListening) {
     evaluation_.tick();
-    pipeline_.tick();
+    pipeline_.tick(changed || reports);
     reduction_.tick();
     sync_.tick();
     if (phase_ == Phase::kListening && sync_.complete() && !applying_) {
@@ -272,7 +325,7 @@ void Node::tick() {
     save_if_due();
   }
   if (phase_ == Phase::kOutside && context_.now >= hello_at_) say_hello();
-  if (phase_ != Phase::kOutside && context_.now >= report_at_ + context_.options.pace.report) report_due_ = true;
+  if (phase_ != Phase::kOutside && reports) report_due_ = true;
 }
 
 void Node::say_hello() {
@@ -321,27 +374,39 @@ wire::Report Node::make_report() {
 // beside it first.
 void Node::tell_links(wire::Report& report) {
   const auto& pace = context_.options.pace;
+  auto& detector = context_.detector;
   if (told_term_ != context_.term || context_.now >= told_all_at_ + 20 * pace.report) {
     told_links_.clear();
+    detector.all_changed();
     told_all_at_ = context_.now;
     told_term_ = context_.term;
   }
   const int around = context_.stages() + 1;
   const auto differs = [](std::uint32_t a, std::uint32_t b) { return a > b + b / 8 || b > a + a / 8; };
-  for (const bool near : {true, false})
-    for (const auto& member : context_.ledger.plan.members) {
-      const int away = (member.stage.value() - stage_.value() + around) % around;
-      if ((away <= 1 || away == around - 1) != near || member.node == context_.options.self) continue;
-      if (report.links.size() >= kMostLinksTold) return;
-      const auto delay = std::min<std::int64_t>(0xffffffff, context_.detector.link_delay(member.node).count() / 1000);
-      const wire::LinkSample now{member.node, static_cast<std::uint32_t>(delay),
-                                 context_.detector.kilobytes_per_s(member.node)};
-      if (now.delay_us == 0 && now.kilobytes_per_s == 0) continue;
-      auto& told = told_links_[member.node];
-      if (!differs(now.delay_us, told.delay_us) && !differs(now.kilobytes_per_s, told.kilobytes_per_s)) continue;
-      told = now;
-      report.links.push_back(now);
+  std::vector<const wire::Member*> near, far;
+  const std::vector<NodeId> changed(detector.changed_links().begin(), detector.changed_links().end());
+  for (const auto node : changed) {
+    const auto* member = member_of(context_.ledger.plan, node);
+    if (!member || node == context_.options.self) {
+      detector.told(node);
+      continue;
     }
+    const int away = (member->stage.value() - stage_.value() + around) % around;
+    (away <= 1 || away == around - 1 ? near : far).push_back(member);
+  }
+  near.insert(near.end(), far.begin(), far.end());
+  for (const auto* member : near) {
+    if (report.links.size() >= kMostLinksTold) return;
+    detector.told(member->node);
+    const auto delay = std::min<std::int64_t>(0xffffffff, detector.link_delay(member->node).count() / 1000);
+    const wire::LinkSample now{member->node, static_cast<std::uint32_t>(delay),
+                               detector.kilobytes_per_s(member->node)};
+    if (now.delay_us == 0 && now.kilobytes_per_s == 0) continue;
+    auto& told = told_links_[member->node];
+    if (!differs(now.delay_us, told.delay_us) && !differs(now.kilobytes_per_s, told.kilobytes_per_s)) continue;
+    told = now;
+    report.links.push_back(now);
+  }
 }
 
 void Node::report_now() {
@@ -352,30 +417,39 @@ void Node::report_now() {
 }
 
 void Node::watch_peers() {
-  std::set<NodeId> peers;
+  const auto watch = leading() ? sequencer_->watch_changes() : 0;
+  if (!busy_ && watch == seen_watch_) return;
+  seen_watch_ = watch;
+  std::vector<NodeId> peers;
   evaluation_.add_awaited(peers);
   pipeline_.add_awaited(peers);
   reduction_.add_awaited(peers);
   sync_.add_awaited(peers);
   if (leading()) sequencer_->add_watched(peers);
-  if (context_.leader != wire::kNobody) peers.insert(context_.leader);
+  peers.push_back(context_.leader);
   // Suspects that the leader believes alive are probed, or a moment's silence would cut them off for good.
   for (const auto node : context_.suspects())
-    if (!context_.dead.contains(node)) peers.insert(node);
-  peers.erase(context_.options.self);
-  peers.erase(wire::kNobody);
+    if (!context_.dead.contains(node)) peers.push_back(node);
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  std::erase_if(peers, [&](NodeId node) { return node == context_.options.self || node == wire::kNobody; });
   context_.detector.watch(context_.now, peers);
+}
+
+void Node::find_work_wake() {
+  if (phase_ == Phase::kOutside) {
+    work_at_ = hello_at_;
+    return;
+  }
+  work_at_ = std::min({evaluation_.next_wake(), pipeline_.next_wake(), reduction_.next_wake(), fetch_at_,
+                       save_again_at_, report_at_ + context_.options.pace.report});
 }
 
 Time Node::next_wake() const {
   if (phase_ == Phase::kGone) return kNever;
-  Time wake = context_.detector.next_wake();
+  Time wake = std::min(context_.detector.next_wake(), work_at_);
   if (raft_) wake = std::min(wake, raft_->next_wake());
   if (sequencer_) wake = std::min(wake, sequencer_->next_wake());
-  if (phase_ == Phase::kOutside) return std::min(wake, hello_at_);
-  wake = std::min({wake, evaluation_.next_wake(), pipeline_.next_wake(), reduction_.next_wake(),
-                   report_at_ + context_.options.pace.report});
-  wake = std::min({wake, fetch_at_, save_again_at_});
   // Never a spin, whatever a part believes to be due.
   return std::max(wake, context_.now + milliseconds(1));
 }

@@ -69,6 +69,7 @@ class Node {
 
   void on(NodeId from, const wire::Orders& orders);
   void on(NodeId from, const wire::LedgerUpdate& update);
+  void on(NodeId from, const wire::LedgerTail& tail);
   void on(NodeId from, const wire::HelloReply& reply);
   void on(NodeId from, const wire::Hello& hello);
   void on(NodeId from, const wire::Report& report);
@@ -76,6 +77,7 @@ class Node {
   void peer_lost(NodeId peer);
 
   void follow(const wire::Ledger& ledger);
+  void follow_latest();
   void enter_epoch();
   void loaded(const TaskResult& result);
   void begin_iteration();
@@ -105,6 +107,9 @@ class Node {
   }
   void watch_peers();
   bool is_voter() const { return raft_.has_value(); }
+  // Of whom can be reached, and what the log says.
+  std::uint64_t view() const { return context_.changes + context_.detector.changes(); }
+  void find_work_wake();
 
   Context context_;
   Evaluation evaluation_;
@@ -132,6 +137,10 @@ class Node {
   bool report_due_ = false;
   Time report_at_{};
   Time hello_at_{};
+  bool busy_ = true;              // the event may have given the parts something to do
+  std::uint64_t seen_view_ = 0;   // when the parts looked last
+  std::uint64_t seen_watch_ = 0;  // of the sequencer
+  Time work_at_{};                // when one of the parts has something to do, though nothing happens
   std::size_t hello_turn_ = 0;
   std::deque<std::pair<NodeId, wire::Body>> local_;     // to this node itself
   std::deque<std::pair<NodeId, wire::Message>> early_;  // for an iteration that is not reached yet

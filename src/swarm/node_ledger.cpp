@@ -16,6 +16,10 @@ const wire::Commit* Node::commit_of(Iteration iteration) const {
 void Node::follow(const wire::Ledger& ledger) {
   if (ledger.index <= latest_.index) return;
   latest_ = ledger;
+  follow_latest();
+}
+
+void Node::follow_latest() {
   if (latest_.epoch == 0) return;
   if (latest_.epoch != context_.ledger.epoch || phase_ == Phase::kOutside) return enter_epoch();
   if (phase_ != Phase::kWorking && phase_ != Phase::kListening) return;
@@ -23,12 +27,20 @@ void Node::follow(const wire::Ledger& ledger) {
   if (latest_.iteration != context_.ledger.iteration) return;
   const bool grown = latest_.excluded.size() > context_.ledger.excluded.size();
   std::vector<NodeId> reborn;
+  auto now = latest_.plan.members.begin();
   for (const auto& member : context_.ledger.plan.members) {
-    const auto* now = member_of(latest_.plan, member.node);
-    if (now && now->incarnation != member.incarnation && member.node != context_.options.self)
+    while (now != latest_.plan.members.end() && now->node < member.node) ++now;
+    const bool there = now != latest_.plan.members.end() && now->node == member.node;
+    if (there && now->incarnation != member.incarnation && member.node != context_.options.self)
       reborn.push_back(member.node);
   }
-  context_.ledger = latest_;
+  // Within an iteration only its members and what is excluded change.
+  context_.ledger.index = latest_.index;
+  context_.ledger.plan.members = latest_.plan.members;
+  context_.ledger.excluded = latest_.excluded;
+  context_.ledger.halted = latest_.halted;
+  context_.ledger.checkpoints = latest_.checkpoints;
+  ++context_.changes;
   // What the former life had is gone, and what was sent to it too.
   for (const auto node : reborn) peer_lost(node);
   if (grown) {
@@ -45,6 +57,7 @@ void Node::follow(const wire::Ledger& ledger) {
 // A listener that has caught up within the iteration.
 void Node::take_part() {
   ++context_.counters.promoted;
+  ++context_.changes;
   phase_ = Phase::kWorking;
   evaluation_.begin(true, stage_);
   pipeline_.begin(true, stage_);
@@ -72,6 +85,7 @@ void Node::enter_epoch() {
   }
   context_.ledger = latest_;
   context_.dead.clear();
+  ++context_.changes;
   const auto* self = member_of(latest_.plan, context_.options.self);
   if (!self || self->incarnation != context_.incarnation) {
     if (leaving_) leave_now();
@@ -146,6 +160,7 @@ void Node::probe_links() {
 
 void Node::begin_iteration() {
   context_.iteration_begins();
+  ++context_.changes;
   if (latest_.iteration == context_.ledger.iteration) context_.ledger = latest_;
   probe_links();
   context_.dead.clear();

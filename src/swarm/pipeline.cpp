@@ -316,7 +316,8 @@ void Pipeline::drop_excluded() {
   pump();
 }
 
-void Pipeline::tick() {
+void Pipeline::tick(bool all) {
+  if (!all && context_.now < next_wake()) return;
   for (auto& [key, work] : works_) {
     if (excluded(work.microbatch) || bad_.contains(work.microbatch)) continue;
     const bool waits_next = work.part < context_.head_part() && !work.grad_in;
@@ -345,11 +346,11 @@ Time Pipeline::next_wake() const {
   return wake;
 }
 
-void Pipeline::add_awaited(std::set<NodeId>& peers) const {
+void Pipeline::add_awaited(std::vector<NodeId>& peers) const {
   for (const auto& [key, work] : works_) {
     const auto part = work.part.value();
-    if (work.part < context_.head_part() && !work.grad_in && work.next_engaged) peers.insert(work.hops[part + 1]);
-    if (work.prev_asked && !work.act_in) peers.insert(work.hops[part - 1]);
+    if (work.part < context_.head_part() && !work.grad_in && work.next_engaged) peers.push_back(work.hops[part + 1]);
+    if (work.prev_asked && !work.act_in) peers.push_back(work.hops[part - 1]);
   }
 }
 

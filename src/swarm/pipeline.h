@@ -39,12 +39,13 @@ class Pipeline {
   void peer_lost(NodeId peer);
   // The ledger's excluded set has grown.
   void drop_excluded();
-  void tick();
+  // Asks again where an answer is overdue; `all`: those who found nobody to ask try again too.
+  void tick(bool all);
   // Starts the next task if the compute thread is free; to be called after every event.
   void pump();
   Time next_wake() const;
-  // Peers whose answer something here waits for.
-  void add_awaited(std::set<NodeId>& peers) const;
+  // Peers whose answer something here waits for; some more than once.
+  void add_awaited(std::vector<NodeId>& peers) const;
 
   const std::set<std::uint32_t>& folded() const { return folded_; }
   // Requires a folded key. Takes its contribution out of the sum again.

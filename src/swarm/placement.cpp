@@ -6,7 +6,6 @@ namespace tributary::swarm {
 namespace {
 
 constexpr std::size_t kSliceSteps = 60'000;  // event steps of predictions in a slice: some milliseconds
-constexpr std::size_t kMostMachines = 200;   // beyond, one prediction is too long for many
 constexpr std::size_t kTrials = 24;          // changes of paths before a placement is judged
 constexpr double kWarmth = 0.02;             // at first, a placement this much slower may be gone on from
 constexpr std::size_t kCold = 400;           // proposals until none may

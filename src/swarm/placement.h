@@ -13,6 +13,8 @@ namespace tributary::swarm {
 
 class Placement {
  public:
+  static constexpr std::size_t kMostMachines = 200;  // beyond, one prediction is too long for many
+
   // What a search ended with, for the next one to go on from.
   struct Target {
     std::map<NodeId, StageId> stages;  // of relays

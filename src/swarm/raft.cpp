@@ -246,6 +246,12 @@ void Raft::commit_to(std::uint64_t index) {
   }
 }
 
+std::optional<std::vector<wire::LogEntry>> Raft::committed_since(std::uint64_t index) const {
+  if (index < snapshot_.index || index > ledger_.index) return std::nullopt;
+  const auto begin = entries_.begin() + static_cast<std::ptrdiff_t>(index - snapshot_.index);
+  return std::vector<wire::LogEntry>(begin, begin + static_cast<std::ptrdiff_t>(ledger_.index - index));
+}
+
 void Raft::tick(Time now) {
   if (leading()) {
     if (now >= heartbeat_at_) {

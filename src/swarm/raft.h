@@ -51,6 +51,8 @@ class Raft {
   std::uint64_t term() const { return term_; }
   // The fold of all committed entries.
   const wire::Ledger& ledger() const { return ledger_; }
+  // The committed entries after `index`; nothing if they are no longer kept, or not there yet.
+  std::optional<std::vector<wire::LogEntry>> committed_since(std::uint64_t index) const;
   // Entries proposed and not yet committed.
   bool pending() const { return last_index() > ledger_.index; }
 

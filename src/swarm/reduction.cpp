@@ -29,6 +29,8 @@ void Reduction::begin(StageId stage, std::uint64_t size) {
   hash_ = 0;
   sum_squares_ = 0;
   retries_ = 0;
+  slowest_ = 0;
+  due_ = true;
 }
 
 void Reduction::reset() {
@@ -52,6 +54,8 @@ bool Reduction::receive(const wire::Orders& orders) {
   if (orders_.sealed && orders.sealed) ++context_.counters.resealed;
   progress_at_ = context_.now;
   orders_ = orders;
+  due_ = true;
+  measure_links();
   return true;
 }
 
@@ -80,18 +84,31 @@ bool Reduction::reconcile() {
 }
 
 void Reduction::advance() {
-  if (size_ == 0 || !orders_.sealed) return;
+  if (!due_ || size_ == 0 || !orders_.sealed) return;
+  due_ = false;
   if (complete_) {
     for (const auto& share : orders_.shares)
       if (const auto piece = pieces_.find(share.begin); piece != pieces_.end() && context_.reachable(share.owner))
         give_back(share, piece->second);
-    give_out();
-    return;
+  } else {
+    const auto* self = member_of(context_.ledger.plan, context_.options.self);
+    if (self && !self->listener && reconcile()) send_partials();
   }
-  const auto* self = member_of(context_.ledger.plan, context_.options.self);
-  if (self && !self->listener && reconcile()) send_partials();
-  sum_ranges();
-  give_out();
+  for (const auto& share : orders_.shares) {
+    if (share.owner != context_.options.self) continue;
+    sum_range(share);
+    give_out(share);
+  }
+}
+
+const wire::Share* Reduction::own_share(std::uint64_t begin) const {
+  for (const auto& share : orders_.shares)
+    if (share.begin == begin && share.owner == context_.options.self) return &share;
+  return nullptr;
+}
+
+std::uint64_t Reduction::full_hash() const {
+  return hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
 }
 
 void Reduction::send_partials() {
@@ -117,7 +134,7 @@ void Reduction::send_partials() {
       if (generation != generation_) return;
       if (share.owner == context_.options.self) {
         partials_[share.begin][share.owner] = {share.end, keys, result.output};
-        sum_ranges();
+        if (const auto* own_range = own_share(share.begin)) sum_range(*own_range);
       } else {
         context_.send(share.owner, wire::Partial{context_.stamp(), stage_, share.begin, share.end, keys},
                       result.output);
@@ -130,8 +147,8 @@ void Reduction::send_partials() {
 void Reduction::give_back(const wire::Share& share, const Piece& piece) {
   if (piece.from == share.owner || share.owner == context_.options.self) return;
   if (!given_.insert({share.begin, share.owner}).second) return;
-  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
-  context_.send(share.owner, wire::Gathered{context_.stamp(), stage_, share.begin, piece.end, full}, piece.payload);
+  context_.send(share.owner, wire::Gathered{context_.stamp(), stage_, share.begin, piece.end, full_hash()},
+                piece.payload);
 }
 
 void Reduction::receive(NodeId from, const wire::Partial& message, Payload payload) {
@@ -142,72 +159,67 @@ void Reduction::receive(NodeId from, const wire::Partial& message, Payload paylo
     return;
   }
   partials_[message.begin][from] = {message.end, message.keys, std::move(payload)};
-  advance();
+  if (const auto* share = own_share(message.begin)) sum_range(*share);
 }
 
-// A range whose partial sums are all there, each with exactly the keys that its sender owns by the orders.
-void Reduction::sum_ranges() {
-  if (!orders_.sealed) return;
-  for (const auto& share : orders_.shares) {
-    if (share.owner != context_.options.self || pieces_.contains(share.begin) || summing_.contains(share.begin))
-      continue;
-    // Nobody owns anything when every microbatch is excluded: then the sum is zero.
-    const auto& partials = partials_[share.begin];
-    std::vector<Payload> inputs;
-    bool all = true;
-    for (const auto& owned : orders_.owners) {
-      if (owned.keys.empty()) continue;
-      const auto partial = partials.find(owned.node);
-      if (partial == partials.end() || partial->second.end != share.end ||
-          (partial->second.keys != owned.keys && !context_.bugs.accept_overlapping_partials)) {
-        all = false;
-        break;
-      }
-      inputs.push_back(partial->second.payload);
-    }
-    if (!all) continue;
-    summing_.insert(share.begin);
-    Task task;
-    task.kind = TaskKind::kSumShare;
-    task.stage = stage_;
-    task.iteration = context_.ledger.iteration;
-    task.range = {share.begin, share.end};
-    task.inputs = std::move(inputs);
-    context_.run(task, [this, share, generation = generation_](const TaskResult& result) {
-      if (generation != generation_) return;
-      summing_.erase(share.begin);
-      add_piece(context_.options.self, share.begin, share.end, result.output);
-      partials_.erase(share.begin);
-      give_out();
-    });
+// Once its partial sums are all there, each with exactly the keys that its sender owns by the orders.
+void Reduction::sum_range(const wire::Share& share) {
+  if (!orders_.sealed || complete_ || pieces_.contains(share.begin) || summing_.contains(share.begin)) return;
+  // Nobody owns anything when every microbatch is excluded: then the sum is zero.
+  const auto& partials = partials_[share.begin];
+  const auto owners = static_cast<std::size_t>(std::count_if(orders_.owners.begin(), orders_.owners.end(),
+                                                             [](const auto& owned) { return !owned.keys.empty(); }));
+  if (partials.size() < owners) return;
+  std::vector<Payload> inputs;
+  for (const auto& owned : orders_.owners) {
+    if (owned.keys.empty()) continue;
+    const auto partial = partials.find(owned.node);
+    if (partial == partials.end() || partial->second.end != share.end ||
+        (partial->second.keys != owned.keys && !context_.bugs.accept_overlapping_partials))
+      return;
+    inputs.push_back(partial->second.payload);
   }
+  summing_.insert(share.begin);
+  Task task;
+  task.kind = TaskKind::kSumShare;
+  task.stage = stage_;
+  task.iteration = context_.ledger.iteration;
+  task.range = {share.begin, share.end};
+  task.inputs = std::move(inputs);
+  context_.run(task, [this, share, generation = generation_](const TaskResult& result) {
+    if (generation != generation_) return;
+    summing_.erase(share.begin);
+    add_piece(context_.options.self, share.begin, share.end, result.output);
+    partials_.erase(share.begin);
+    // It may be another's by now.
+    if (const auto* own_range = own_share(share.begin)) {
+      give_out(*own_range);
+    } else {
+      due_ = true;
+    }
+  });
 }
 
-// What this node owns and has complete goes to every receiver, once.
-void Reduction::give_out() {
-  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
-  for (const auto& share : orders_.shares) {
-    if (share.owner != context_.options.self) continue;
-    const auto piece = pieces_.find(share.begin);
-    if (piece == pieces_.end()) continue;
-    for (const auto receiver : orders_.receivers) {
-      if (receiver == context_.options.self || !context_.reachable(receiver)) continue;
-      if (!given_.insert({share.begin, receiver}).second) continue;
-      context_.send(receiver, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
-                    piece->second.payload);
-    }
+// A range that this node owns and has complete goes to every receiver, once.
+void Reduction::give_out(const wire::Share& share) {
+  const auto piece = pieces_.find(share.begin);
+  if (piece == pieces_.end()) return;
+  const auto full = full_hash();
+  for (const auto receiver : orders_.receivers) {
+    if (receiver == context_.options.self || !context_.reachable(receiver)) continue;
+    if (!given_.insert({share.begin, receiver}).second) continue;
+    context_.send(receiver, wire::Gathered{context_.stamp(), stage_, share.begin, piece->second.end, full},
+                  piece->second.payload);
   }
 }
 
 void Reduction::receive(NodeId from, const wire::Gathered& message, Payload payload) {
-  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
   if (!payload || message.stage != stage_ || message.end > size_ || message.begin >= message.end ||
-      (message.set_hash != full && !(fetching_ && message.set_hash == kByCommit))) {
+      (message.set_hash != full_hash() && !(fetching_ && message.set_hash == kByCommit))) {
     ++context_.counters.dropped;
     return;
   }
   add_piece(from, message.begin, message.end, std::move(payload));
-  advance();
 }
 
 void Reduction::add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, Payload payload) {
@@ -215,6 +227,11 @@ void Reduction::add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, P
   if (after != pieces_.end() && after->first < end) return;
   if (after != pieces_.begin() && std::prev(after)->second.end > begin) return;
   pieces_[begin] = {end, payload, from};
+  // Else its owner gave it, and nobody needs it from here.
+  const bool from_owner = std::any_of(orders_.shares.begin(), orders_.shares.end(), [&](const auto& share) {
+    return share.begin == begin && share.owner == from;
+  });
+  if (!from_owner) due_ = true;
   progress_at_ = context_.now;
   covered_ += end - begin;
   Task task;
@@ -231,7 +248,7 @@ void Reduction::add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, P
   task.range = {0, size_};
   context_.run(task, [this, generation = generation_](const TaskResult& result) {
     if (generation != generation_) return;
-    complete_ = true;
+    complete_ = due_ = true;
     hash_ = result.hash;
     sum_squares_ = result.sum_squares;
     on_change();
@@ -246,7 +263,8 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
     // Somebody misses ranges that this node may have given out before: once more.
     std::erase_if(given_, [&](const auto& entry) { return entry.second == from; });
     // ... or it has inherited a range whose former owner had given it out already.
-    const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+    const auto full = full_hash();
+    due_ = true;
     for (const auto& share : orders_.shares) {
       const auto piece = pieces_.find(share.begin);
       if (share.owner != from || piece == pieces_.end()) continue;
@@ -278,17 +296,20 @@ Time Reduction::silent_from() const {
   return progress_at_ + patience();
 }
 
+void Reduction::measure_links() {
+  slowest_ = 0;
+  for (const auto receiver : orders_.receivers) {
+    const double rate = 1000.0 * context_.detector.kilobytes_per_s(receiver);
+    if (rate > 0 && (slowest_ == 0 || rate < slowest_)) slowest_ = rate;
+  }
+}
+
 // What was sent arrives, or its connection ends: this is for what neither explains. So it waits for several times what
 // all that must move here can take, and twice as long each time.
 Duration Reduction::patience() const {
   const auto& pace = context_.options.pace;
   const double bytes = 8.0 * static_cast<double>(size_) * context_.options.run.state_scale;
-  double slowest = 0;
-  for (const auto receiver : orders_.receivers) {
-    const double rate = 1000.0 * context_.detector.kilobytes_per_s(receiver);
-    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
-  }
-  const double transfers = 2 * bytes / (slowest > 0 ? slowest : kUnknownRate);
+  const double transfers = 2 * bytes / (slowest_ > 0 ? slowest_ : kUnknownRate);
   return (pace.retry_first + seconds(pace.retry_factor * transfers)) * (1 << std::min(retries_, 4));
 }
 
@@ -298,6 +319,8 @@ void Reduction::tick() {
   ++retries_;
   ++context_.counters.retries;
   partials_sent_.clear();
+  due_ = true;
+  measure_links();
   std::set<NodeId> owners;
   for (const auto& share : orders_.shares) {
     if (pieces_.contains(share.begin)) continue;
@@ -315,7 +338,7 @@ Time Reduction::next_wake() const { return orders_.sealed && !complete_ && !fetc
 
 void Reduction::keep(Iteration iteration, const wire::Plan& next) {
   // Who was admitted late may be in none of the orders that this node knew.
-  const auto full = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+  const auto full = full_hash();
   for (const auto& share : orders_.shares) {
     const auto piece = pieces_.find(share.begin);
     if (share.owner != context_.options.self || piece == pieces_.end()) continue;
@@ -337,13 +360,14 @@ void Reduction::peer_lost(NodeId peer) {
     if (piece.from == peer) piece.from = wire::kNobody;
   std::erase_if(given_, [&](const auto& entry) { return entry.second == peer; });
   std::erase_if(partials_sent_, [&](const auto& entry) { return entry.first.second == peer; });
+  due_ = true;
 }
 
-void Reduction::add_awaited(std::set<NodeId>& peers) const {
-  if (fetching_ && !complete_) peers.insert(source_);
+void Reduction::add_awaited(std::vector<NodeId>& peers) const {
+  if (fetching_ && !complete_) peers.push_back(source_);
   if (!orders_.sealed || complete_) return;
   for (const auto& share : orders_.shares)
-    if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.insert(share.owner);
+    if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.push_back(share.owner);
 }
 
 std::string Reduction::describe() const {

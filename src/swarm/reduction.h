@@ -33,9 +33,11 @@ class Reduction {
   void receive(NodeId from, const wire::WantResult& message);
   // The excluded set has grown: every sum so far has the wrong set.
   void drop_results();
-  // Sends and computes whatever is possible now. Idempotent.
+  // Something outside has changed that may let it go on: who can be reached, what is folded.
+  void touch() { due_ = true; }
+  // Sends and computes whatever is possible now; nothing if nothing has changed since the last call.
   void advance();
-  void add_awaited(std::set<NodeId>& peers) const;
+  void add_awaited(std::vector<NodeId>& peers) const;
   // No progress for too long: sends again, and asks again.
   void tick();
   Time next_wake() const;
@@ -77,8 +79,11 @@ class Reduction {
   const std::vector<std::uint32_t>* keys_owned_by(NodeId node) const;
   bool reconcile();
   void send_partials();
-  void sum_ranges();
-  void give_out();
+  void sum_range(const wire::Share& share);
+  void give_out(const wire::Share& share);
+  const wire::Share* own_share(std::uint64_t begin) const;
+  std::uint64_t full_hash() const;
+  void measure_links();
   Duration patience() const;
   Time retry_at() const { return std::max(progress_at_, retried_at_) + patience(); }
   void add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, Payload payload);
@@ -99,6 +104,8 @@ class Reduction {
   Time progress_at_{};
   Time retried_at_{};
   int retries_ = 0;
+  double slowest_ = 0;  // bytes/s, of the links to the receivers; 0: none was measured
+  bool due_ = false;
   bool finishing_ = false;
   bool complete_ = false;
   bool fetching_ = false;

@@ -4,6 +4,19 @@
 #include <cstdio>
 
 namespace tributary::swarm {
+namespace {
+
+// More than that its sender lives and how fast it is.
+bool tells_more(const wire::Report& now, const wire::Report& before) {
+  return now.stamp != before.stamp || now.term != before.term || now.revision != before.revision ||
+         now.ledger_index != before.ledger_index || now.incarnation != before.incarnation ||
+         now.stage != before.stage || now.ready != before.ready || now.folded != before.folded ||
+         now.hops != before.hops || now.bad != before.bad || now.shares_done != before.shares_done ||
+         now.result_complete != before.result_complete || now.result_hash != before.result_hash ||
+         now.saved != before.saved || now.checkpoints != before.checkpoints;
+}
+
+}  // namespace
 
 void Sequencer::activate() {
   active_term_ = raft_.term();
@@ -24,16 +37,19 @@ void Sequencer::activate() {
     auto [at, added] = peers_.try_emplace(member.node);
     if (added) at->second.incarnation = member.incarnation;
   }
+  ++watch_changes_;
 }
 
 void Sequencer::hello(NodeId from, const wire::Hello& hello) {
   touched_ = true;
+  ++watch_changes_;
   auto& peer = peers_[from];
   if (hello.incarnation < peer.incarnation) return;
   if (hello.incarnation > peer.incarnation) reborn(peer, hello.incarnation);
   if (peer.dead) return tell_expired(from, peer);
   if (auto difference = difference_from_run(from, hello); !difference.empty()) {
     peer.dead = true;
+    ++watch_changes_;
     peer.refusal = std::move(difference);
     return tell_expired(from, peer);
   }
@@ -67,18 +83,21 @@ void Sequencer::tell_expired(NodeId node, const Peer& peer) {
 }
 
 void Sequencer::report(NodeId from, const wire::Report& report) {
-  touched_ = true;
   auto& peer = peers_[from];
   if (report.incarnation < peer.incarnation) return;
   if (peer.dead && report.incarnation == peer.incarnation) return tell_expired(from, peer);
   if (report.incarnation > peer.incarnation) reborn(peer, report.incarnation);
   remember_saved(peer, report.shared_disk, report.checkpoints);
   measure(peer, report);
+  if (!peer.report || peer.heard_term != raft_.term() || peer.silent_since != kNever) touched_ = true;
+  if (!peer.report || tells_more(report, *peer.report)) reported_ = true;
   peer.report = report;
   peer.heard_term = raft_.term();
 }
 
 void Sequencer::reborn(Peer& peer, Incarnation incarnation) {
+  ++watch_changes_;
+  touched_ = true;
   Peer anew;
   anew.incarnation = incarnation;
   anew.forward_us = peer.forward_us;
@@ -106,12 +125,14 @@ void Sequencer::leave(NodeId from, const wire::Leave& leave) {
 void Sequencer::stuck(NodeId from) {
   touched_ = true;
   const auto at = peers_.find(from);
-  if (at != peers_.end()) at->second.dead = true;
+  if (at == peers_.end()) return;
+  at->second.dead = true;
+  ++watch_changes_;
 }
 
-void Sequencer::add_watched(std::set<NodeId>& peers) const {
+void Sequencer::add_watched(std::vector<NodeId>& peers) const {
   for (const auto& [node, peer] : peers_)
-    if (node != context_.options.self && !peer.dead) peers.insert(node);
+    if (node != context_.options.self && !peer.dead) peers.push_back(node);
 }
 
 // Suspicion is enough for a neighbour to route around; only silence for as long again makes the leader declare a death,
@@ -127,6 +148,7 @@ void Sequencer::judge_silence() {
     const auto death = peer.silent_since + context_.detector.deadline(node);
     if (context_.now >= death) {
       peer.dead = true;
+      ++watch_changes_;
       peer.died_at = context_.now;
     } else {
       look_again_at_ = std::min(look_again_at_, death);
@@ -158,16 +180,28 @@ const wire::Report* Sequencer::settled_report(const wire::Member& member) const 
 }
 
 std::vector<const wire::Member*> Sequencer::members(StageId stage, bool listeners) const {
-  std::vector<const wire::Member*> out;
-  for (const auto& member : raft_.ledger().plan.members)
-    if (member.stage == stage && live(member) && (listeners || !member.listener)) out.push_back(&member);
+  auto out = by_stage_[stage.value()];
+  if (!listeners) std::erase_if(out, [](const auto* member) { return member->listener; });
   return out;
+}
+
+void Sequencer::index_members() {
+  by_stage_.assign(context_.stages() + 1u, {});
+  dead_.clear();
+  for (const auto& member : raft_.ledger().plan.members) {
+    if (!live(member)) {
+      dead_.push_back(member.node);
+    } else if (member.stage.value() < by_stage_.size()) {
+      by_stage_[member.stage.value()].push_back(&member);
+    }
+  }
 }
 
 void Sequencer::evaluate() {
   if (!raft_.ready() || nothing_new()) return;
   if (active_term_ != raft_.term()) activate();
-  touched_ = false;
+  touched_ = reported_ = false;
+  decided_at_ = context_.now;
   look_again_at_ = context_.now + context_.options.pace.report / 2;
   judge_silence();
   decide();
@@ -177,8 +211,15 @@ void Sequencer::evaluate() {
 }
 
 bool Sequencer::nothing_new() const {
-  return !touched_ && active_term_ == raft_.term() && seen_index_ == raft_.ledger().index &&
+  const bool gathered = reported_ && context_.now >= decided_at_ + gather();
+  return !touched_ && !gathered && active_term_ == raft_.term() && seen_index_ == raft_.ledger().index &&
          seen_pending_ == raft_.pending() && context_.now < look_again_at_;
+}
+
+Duration Sequencer::gather() const {
+  constexpr std::size_t kFew = 64;  // nodes
+  constexpr std::int64_t kEachNs = 200'000;
+  return peers_.size() <= kFew ? Duration::zero() : Duration(kEachNs * static_cast<std::int64_t>(peers_.size()));
 }
 
 void Sequencer::decide() {
@@ -201,6 +242,7 @@ void Sequencer::decide() {
     excluded_index_ = ledger.index;
   }
   spread_ledger();
+  index_members();
   complete_checkpoints();
   const bool over = ledger.epoch > 0 && (ledger.halted || ledger.iteration.value() >= context_.options.run.iterations);
   if (over && (finishing_ || !ledger.halted) && !ledger.checkpoints.empty() &&
@@ -232,10 +274,18 @@ void Sequencer::spread_ledger() {
     if (peer.dead) continue;
     const auto known = peer.report ? peer.report->ledger_index : 0;
     if (known >= ledger.index) continue;
-    if (peer.ledger_sent >= ledger.index && context_.now < peer.ledger_sent_at + pause) continue;
+    const bool on_its_way = context_.now < peer.ledger_sent_at + pause;
+    if (peer.ledger_sent >= ledger.index && on_its_way) continue;
+    // What was sent a moment ago arrives before this.
+    const auto from = on_its_way ? std::max(known, peer.ledger_sent) : known;
     peer.ledger_sent = ledger.index;
     peer.ledger_sent_at = context_.now;
-    deliver(node, wire::LedgerUpdate{raft_.term(), ledger});
+    auto tail = known > 0 ? raft_.committed_since(from) : std::nullopt;
+    if (tail) {
+      deliver(node, wire::LedgerTail{raft_.term(), from, std::move(*tail)});
+    } else {
+      deliver(node, wire::LedgerUpdate{raft_.term(), ledger});
+    }
   }
 }
 
@@ -260,7 +310,7 @@ bool Sequencer::may_exit() const {
 
 Time Sequencer::next_wake() const {
   if (!raft_.ready()) return kNever;
-  return look_again_at_;
+  return reported_ ? std::min(look_again_at_, decided_at_ + gather()) : look_again_at_;
 }
 
 }  // namespace tributary::swarm

@@ -39,7 +39,9 @@ class Sequencer {
   void halt() { halt_ = touched_ = true; }
   // This node itself takes part in the end of the run: a halted run that it sees is not one to be resumed.
   void finishing() { finishing_ = touched_ = true; }
-  void add_watched(std::set<NodeId>& peers) const;
+  void add_watched(std::vector<NodeId>& peers) const;
+  // Rises whenever add_watched() may give others.
+  std::uint64_t watch_changes() const { return watch_changes_; }
   Time next_wake() const;
 
   // The run is over and everybody who lives knows it.
@@ -77,7 +79,7 @@ class Sequencer {
   using PartKey = std::pair<PartId, MicrobatchId>;
 
   // A new life of the node: what was measured of it stays.
-  static void reborn(Peer& peer, Incarnation incarnation);
+  void reborn(Peer& peer, Incarnation incarnation);
   static void measure(Peer& peer, const wire::Report& report);
   void plan_ahead();
   std::vector<Placement::Move> moves_now();
@@ -91,8 +93,11 @@ class Sequencer {
   const wire::Report* current_report(const wire::Member& member) const;
   // ... whose sums are of the set that counts now: its sender knew all that is excluded.
   const wire::Report* settled_report(const wire::Member& member) const;
+  // Living ones.
   std::vector<const wire::Member*> members(StageId stage, bool listeners) const;
   void spread_ledger();
+  // So long, in large swarms, reports gather before they are looked at together.
+  Duration gather() const;
   // What of a node's own differs from the run's; empty: nothing that is known here.
   std::string difference_from_run(NodeId from, const wire::Hello& hello) const;
   void tell_expired(NodeId node, const Peer& peer);
@@ -106,8 +111,14 @@ class Sequencer {
 
   bool exclude_bad();
   bool admit_newcomers();
-  StageId place_for(NodeId node, const wire::Hello& hello, const std::vector<Candidate>& candidates) const;
+  StageId place_for(NodeId node, const wire::Hello& hello, const std::function<std::vector<Candidate>()>& others) const;
+  void index_members();
   void index_reports();
+  // Who has the contribution; empty: nobody.
+  const std::vector<NodeId>& holders(PartKey key) const {
+    return holders_[key.first.value() * std::size_t{context_.microbatches()} + key.second.value()];
+  }
+  bool held(PartKey key) const { return !holders(key).empty(); }
   // Every microbatch that counts has come back to its data node.
   bool all_back() const;
   void assign_orphans();
@@ -124,6 +135,9 @@ class Sequencer {
   std::uint64_t active_term_ = 0;
   // What evaluate() saw last, and when it looks again though nothing touches it.
   bool touched_ = true, seen_pending_ = false;
+  bool reported_ = false;      // progress that can wait for more of it
+  Time decided_at_ = Time::min();
+  std::uint64_t watch_changes_ = 0;
   std::uint64_t seen_index_ = 0;
   Time look_again_at_{};
   std::map<NodeId, Peer> peers_;
@@ -132,8 +146,10 @@ class Sequencer {
   wire::Stamp stamp_;
   std::size_t excluded_ = 0;          // microbatches ...
   std::uint64_t excluded_index_ = 0;  // ... and the log's index at which that was seen
-  std::map<PartKey, std::vector<NodeId>> holders_;
-  std::map<MicrobatchId, const std::vector<NodeId>*> hops_;
+  std::vector<std::vector<const wire::Member*>> by_stage_;  // living members; of this decision
+  std::vector<NodeId> dead_;                                // members that do not live; of this decision
+  std::vector<std::vector<NodeId>> holders_;                // by part, then microbatch; see holders()
+  std::vector<const std::vector<NodeId>*> hops_;            // by microbatch; null: its embedding is nowhere yet
   // The search for better places, one an iteration; and what it has found so far.
   std::unique_ptr<Placement> placement_;
   wire::Stamp placed_;

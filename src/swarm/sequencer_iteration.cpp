@@ -7,31 +7,31 @@
 namespace tributary::swarm {
 
 void Sequencer::index_reports() {
-  holders_.clear();
-  hops_.clear();
   const auto m = context_.microbatches();
   const auto head = context_.head_part();
-  for (const auto& member : raft_.ledger().plan.members) {
-    const auto* report = member.listener ? nullptr : current_report(member);
-    if (!report || report->stage != member.stage) continue;
-    std::size_t embeddings = 0;
-    for (const auto key : report->folded) {
-      if (key >= 2 * m) continue;
-      const auto part = member.stage != StageId(0) ? PartId(member.stage.value()) : key < m ? PartId(0) : head;
-      const MicrobatchId microbatch(key % m);
-      holders_[{part, microbatch}].push_back(member.node);
-      if (part != PartId(0) || embeddings >= report->hops.size()) continue;
-      const auto& hops = report->hops[embeddings++];
-      if (hops.size() == head.value() + 1u) hops_.try_emplace(microbatch, &hops);
+  holders_.resize((head.value() + 1u) * std::size_t{m});
+  for (auto& holders : holders_) holders.clear();
+  hops_.assign(m, nullptr);
+  for (std::uint16_t s = 0; s <= context_.stages(); ++s)
+    for (const auto* member : by_stage_[s]) {
+      const auto* report = member->listener ? nullptr : current_report(*member);
+      if (!report || report->stage != member->stage) continue;
+      std::size_t embeddings = 0;
+      for (const auto key : report->folded) {
+        if (key >= 2 * m) continue;
+        const auto part = s != 0 ? PartId(s) : key < m ? PartId(0) : head;
+        holders_[part.value() * std::size_t{m} + key % m].push_back(member->node);
+        if (part != PartId(0) || embeddings >= report->hops.size()) continue;
+        const auto& hops = report->hops[embeddings++];
+        if (hops.size() == head.value() + 1u && !hops_[key % m]) hops_[key % m] = &hops;
+      }
     }
-  }
 }
 
 bool Sequencer::all_back() const {
   const auto& excluded = raft_.ledger().excluded;
   for (std::uint32_t i = 0; i < context_.microbatches(); ++i)
-    if (!holders_.contains({PartId(0), MicrobatchId(i)}) &&
-        !std::binary_search(excluded.begin(), excluded.end(), MicrobatchId(i)))
+    if (!held({PartId(0), MicrobatchId(i)}) && !std::binary_search(excluded.begin(), excluded.end(), MicrobatchId(i)))
       return false;
   return true;
 }
@@ -71,7 +71,7 @@ void Sequencer::assign(PartKey key) {
   // What it needs from a neighbour is lost too.
   for (const int step : {-1, 1}) {
     const PartKey beside{PartId(static_cast<std::uint16_t>(key.first.value() + step)), key.second};
-    if (assigned_.contains(beside) && !holders_.contains(beside)) ++context_.counters.deep_replays;
+    if (assigned_.contains(beside) && !held(beside)) ++context_.counters.deep_replays;
   }
 }
 
@@ -83,7 +83,7 @@ void Sequencer::assign_orphans() {
   for (std::uint32_t i = 0; i < context_.microbatches(); ++i) {
     const MicrobatchId m(i);
     if (std::binary_search(ledger.excluded.begin(), ledger.excluded.end(), m)) continue;
-    if (!holders_.contains({PartId(0), m})) {
+    if (!held({PartId(0), m})) {
       // Still on its way, unless the data node that drives it is gone.
       const auto driver = assigned_.contains({PartId(0), m}) ? assigned_[{PartId(0), m}] : ledger.plan.paths[i].front();
       if (!live(driver)) {
@@ -92,16 +92,16 @@ void Sequencer::assign_orphans() {
       }
       continue;
     }
-    const auto hops = hops_.find(m);
+    const auto* hops = hops_[i];
     for (std::uint16_t p = 1; p <= head.value(); ++p) {
       const PartKey key{PartId(p), m};
-      if (holders_.contains(key)) {
-        uncovered_since_.erase(key);
+      if (held(key)) {
+        if (!uncovered_since_.empty()) uncovered_since_.erase(key);
         continue;
       }
       // The embedding's gradient is there, so somebody did this part. If it lives, its report is on its way.
       const auto [since, added] = uncovered_since_.try_emplace(key, context_.now);
-      const bool maker_gone = hops == hops_.end() || !live((*hops->second)[p]);
+      const bool maker_gone = !hops || !live((*hops)[p]);
       if (!maker_gone && context_.now < since->second + grace) continue;
       const auto assigned = assigned_.find(key);
       if (assigned != assigned_.end() && live(assigned->second)) continue;
@@ -112,12 +112,11 @@ void Sequencer::assign_orphans() {
 }
 
 NodeId Sequencer::neighbour(PartId part, MicrobatchId microbatch) const {
-  const auto held = holders_.find({part, microbatch});
-  if (held != holders_.end()) return held->second.front();
+  if (held({part, microbatch})) return holders({part, microbatch}).front();
   const auto assigned = assigned_.find({part, microbatch});
   if (assigned != assigned_.end() && live(assigned->second)) return assigned->second;
-  const auto hops = hops_.find(microbatch);
-  if (hops != hops_.end() && live((*hops->second)[part.value()])) return (*hops->second)[part.value()];
+  const auto* hops = hops_[microbatch.value()];
+  if (hops && live((*hops)[part.value()])) return (*hops)[part.value()];
   const auto planned = raft_.ledger().plan.paths[microbatch.value()][part.value()];
   if (live(planned)) return planned;
   const auto others = members(context_.stage_of(part), false);
@@ -130,8 +129,7 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
   wire::Orders orders;
   orders.stamp = stamp_;
   orders.term = raft_.term();
-  for (const auto& member : ledger.plan.members)
-    if (!live(member)) orders.dead.push_back(member.node);
+  orders.dead = dead_;
   for (const auto* member : members(stage, true)) orders.receivers.push_back(member->node);
 
   const auto before = orders_.find(stage);
@@ -145,14 +143,14 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
   for (const auto key : full_set(stage, m, ledger.excluded)) {
     const auto part = stage != StageId(0) ? PartId(stage.value()) : key < m ? PartId(0) : context_.head_part();
     const PartKey part_key{part, MicrobatchId(key % m)};
-    const auto held = holders_.find(part_key);
+    const auto& holding = holders(part_key);
     const auto assigned = assigned_.find(part_key);
     const auto kept = owner_before.find(key);
     NodeId owner = wire::kNobody;
-    if (held != holders_.end()) {
+    if (!holding.empty()) {
       const bool keep = kept != owner_before.end() &&
-                        std::find(held->second.begin(), held->second.end(), kept->second) != held->second.end();
-      owner = keep ? kept->second : held->second.front();
+                        std::find(holding.begin(), holding.end(), kept->second) != holding.end();
+      owner = keep ? kept->second : holding.front();
     } else if (sealed_before && assigned != assigned_.end() && live(assigned->second)) {
       owner = assigned->second;
     } else if (sealed_before && kept != owner_before.end() && live(kept->second)) {
@@ -193,9 +191,8 @@ void Sequencer::send_orders() {
   for (const auto& [key, node] : assigned_) {
     if (!live(node)) continue;
     const auto [part, microbatch] = key;
-    const auto held = holders_.find(key);
-    if (held != holders_.end() && std::find(held->second.begin(), held->second.end(), node) != held->second.end())
-      continue;
+    const auto& holding = holders(key);
+    if (std::find(holding.begin(), holding.end(), node) != holding.end()) continue;
     wire::Assignment a{part, microbatch, wire::kNobody, wire::kNobody};
     if (part > PartId(0)) a.previous = neighbour(PartId(static_cast<std::uint16_t>(part.value() - 1)), microbatch);
     if (part < context_.head_part())
@@ -207,42 +204,24 @@ void Sequencer::send_orders() {
     auto fresh = make_orders(stage);
     auto& current = orders_[stage];
     fresh.revision = current.revision;
-    const auto differs = [](const wire::Orders& a, const wire::Orders& b) {
-      return wire::encode(a) != wire::encode(b);
-    };
-    const auto same_assignments = [&] {
-      const auto& now = assignments[stage];
-      if (now.size() != current.assignments.size()) return false;
-      for (const auto& [node, list] : now) {
-        const auto at = current.assignments.find(node);
-        if (at == current.assignments.end() || at->second.size() != list.size()) return false;
-        for (std::size_t i = 0; i < list.size(); ++i) {
-          const auto &x = list[i], &y = at->second[i];
-          if (x.part != y.part || x.microbatch != y.microbatch || x.previous != y.previous || x.next != y.next)
-            return false;
-        }
-      }
-      return true;
-    };
     const bool nothing_yet = current.revision == 0 && !fresh.sealed && fresh.dead.empty() && assignments[stage].empty();
-    const bool changed = !nothing_yet && (differs(fresh, current.content) || !same_assignments());
+    const bool changed = !nothing_yet && (fresh != current.content || assignments[stage] != current.assignments);
     if (changed) {
       fresh.revision = ++current.revision;
       current.content = fresh;
       current.assignments = assignments[stage];
     }
     if (current.revision == 0) continue;
-    for (const auto& member : ledger.plan.members) {
-      if (member.stage != stage || !live(member)) continue;
-      auto& peer = peers_.at(member.node);
-      const auto* report = current_report(member);
+    for (const auto* member : by_stage_[s]) {
+      auto& peer = peers_.at(member->node);
+      const auto* report = current_report(*member);
       const bool seen = report && report->term == raft_.term() && report->revision >= current.revision;
       if (!changed && (seen || context_.now < peer.orders_sent_at + context_.options.pace.report)) continue;
       peer.orders_sent_at = context_.now;
       auto orders = current.content;
-      const auto mine = current.assignments.find(member.node);
+      const auto mine = current.assignments.find(member->node);
       if (mine != current.assignments.end()) orders.assignments = mine->second;
-      deliver(member.node, std::move(orders));
+      deliver(member->node, std::move(orders));
     }
   }
 }
@@ -303,17 +282,19 @@ bool Sequencer::try_commit() {
   return raft_.propose(context_.now, std::move(commit));
 }
 
-StageId Sequencer::place_for(NodeId node, const wire::Hello& hello, const std::vector<Candidate>& candidates) const {
+StageId Sequencer::place_for(NodeId node, const wire::Hello& hello,
+                             const std::function<std::vector<Candidate>()>& others) const {
   if (hello.data_node) return StageId(0);
   const bool fixed = !hello.any_stage && hello.stage.value() >= 1 && hello.stage.value() <= context_.stages();
   if (fixed) return hello.stage;
+  const auto candidates = others();
   const auto neediest = neediest_stage(context_.options.run, candidates);
   const auto target = target_.stages.find(node);
   // Who comes back within the iteration finds its own paths and range there, unless another stage is about to be lost.
   const auto* former = member_of(raft_.ledger().plan, node);
-  const auto others = std::count_if(candidates.begin(), candidates.end(),
-                                    [&](const Candidate& c) { return c.member.stage == neediest; });
-  if (others <= 1) return neediest;
+  const auto count = std::count_if(candidates.begin(), candidates.end(),
+                                   [&](const Candidate& c) { return c.member.stage == neediest; });
+  if (count <= 1) return neediest;
   if (target != target_.stages.end()) return target->second;
   return former && former->stage != StageId(0) ? former->stage : neediest;
 }
@@ -322,28 +303,33 @@ StageId Sequencer::place_for(NodeId node, const wire::Hello& hello, const std::v
 // do: its paths are those of its former life, and it may stand in for others.
 bool Sequencer::admit_newcomers() {
   const auto& ledger = raft_.ledger();
-  std::vector<Candidate> candidates;
   wire::Admit admit{ledger.epoch, ledger.iteration, {}};
-  for (const auto& member : ledger.plan.members) {
-    if (!live(member)) continue;
-    const auto& peer = peers_.at(member.node);
-    candidates.push_back(candidate(member.node, peer, member.stage, member.listener));
-    if (!member.listener || member.stage == StageId(0) || peer.leaving || !context_.options.run.switches.promote)
-      continue;
-    const auto* report = current_report(member);
-    if (!report || !report->ready || make_orders(member.stage).sealed) continue;
-    admit.members.push_back(member);
-    admit.members.back().listener = false;
-  }
+  for (std::uint16_t s = 1; s <= context_.stages() && context_.options.run.switches.promote; ++s)
+    for (const auto* member : by_stage_[s]) {
+      if (!member->listener || peers_.at(member->node).leaving) continue;
+      const auto* report = current_report(*member);
+      if (!report || !report->ready || make_orders(member->stage).sealed) continue;
+      admit.members.push_back(*member);
+      admit.members.back().listener = false;
+    }
+  std::vector<Candidate> newcomers;
+  const auto others = [&] {
+    std::vector<Candidate> candidates;
+    for (const auto& stage : by_stage_)
+      for (const auto* member : stage)
+        candidates.push_back(candidate(member->node, peers_.at(member->node), member->stage, member->listener));
+    candidates.insert(candidates.end(), newcomers.begin(), newcomers.end());
+    return candidates;
+  };
   for (const auto& [node, peer] : peers_) {
     if (peer.dead || peer.leaving || !peer.hello) continue;
     const auto* member = member_of(ledger.plan, node);
     if (member && member->incarnation >= peer.incarnation) continue;
-    const auto stage = place_for(node, *peer.hello, candidates);
+    const auto stage = place_for(node, *peer.hello, others);
     // Its former life still stands for a range of another stage: it waits for the next plan.
     if (member && member->share > 0 && member->stage != stage) continue;
-    candidates.push_back(candidate(node, peer, stage, true));
-    admit.members.push_back(candidates.back().member);
+    newcomers.push_back(candidate(node, peer, stage, true));
+    admit.members.push_back(newcomers.back().member);
   }
   if (admit.members.empty()) return false;
   raft_.propose(context_.now, std::move(admit));
@@ -379,7 +365,7 @@ wire::Plan Sequencer::next_plan() {
     if (peer.dead || peer.leaving || !peer.hello) continue;
     const auto* member = member_of(ledger.plan, node);
     if (member && member->incarnation == peer.incarnation) continue;
-    candidates.push_back(candidate(node, peer, place_for(node, *peer.hello, candidates), true));
+    candidates.push_back(candidate(node, peer, place_for(node, *peer.hello, [&] { return candidates; }), true));
   }
   return make_plan(context_.options.run, candidates, ledger.plan.paths, ledger.iteration.value());
 }

@@ -19,7 +19,7 @@ void Sequencer::plan_ahead() {
   const auto& run = context_.options.run;
   if (!run.switches.move_relays || run.router != "planned" || ledger.epoch == 0 || ledger.halted || fatal_ != "" ||
       ledger.iteration.value() < ledger.checkpoint.value() + kMeasured || ledger.iteration.value() >= run.iterations ||
-      context_.now < search_at_ || run.stages < 2)
+      context_.now < search_at_ || run.stages < 2 || ledger.plan.members.size() > Placement::kMostMachines)
     return;
   search_at_ = context_.now + context_.options.pace.report;
   if (placement_ && placed_ == stamp_) {

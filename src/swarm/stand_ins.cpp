@@ -1,41 +1,42 @@
 #include "swarm/stand_ins.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace tributary::swarm {
 
-std::map<std::pair<StageId, MicrobatchId>, NodeId> choose_stand_ins(const wire::Plan& plan) {
-  std::map<std::pair<StageId, MicrobatchId>, NodeId> out;
-  if (plan.paths.empty() || plan.paths.front().size() < 3) return out;
-  const auto stages = plan.paths.front().size() - 2;
-  std::map<NodeId, std::int64_t> work;  // microbatches by the plan
-  for (const auto& path : plan.paths)
-    for (std::size_t s = 1; s <= stages; ++s) ++work[path[s]];
-  for (std::size_t s = 1; s <= stages; ++s) {
-    const StageId stage(static_cast<std::uint16_t>(s));
-    std::vector<NodeId> relays;
-    for (const auto& member : plan.members)
-      if (member.stage == stage && !member.listener) relays.push_back(member.node);
-    if (relays.size() < 2) continue;
-    const auto average = static_cast<std::int64_t>((plan.paths.size() + relays.size() - 1) / relays.size());
-    const auto weight = [&](NodeId node) { return work.contains(node) ? work.at(node) : average; };
-    // Round robin by weight, for each that may die: credit grows by the weight, and who is chosen pays for all.
-    std::map<NodeId, std::map<NodeId, std::int64_t>> credits;
-    for (std::size_t m = 0; m < plan.paths.size(); ++m) {
-      const auto planned = plan.paths[m][s];
-      auto& credit = credits[planned];
-      std::int64_t sum = 0;
-      NodeId best = wire::kNobody;
-      for (const auto node : relays) {
-        if (node == planned) continue;
-        sum += weight(node);
-        credit[node] += weight(node);
-        if (best == wire::kNobody || credit[node] > credit[best]) best = node;
-      }
-      credit[best] -= sum;
-      out[{stage, MicrobatchId(static_cast<std::uint32_t>(m))}] = best;
+std::vector<NodeId> choose_stand_ins(const wire::Plan& plan, StageId stage) {
+  if (plan.paths.empty() || stage == StageId(0) || plan.paths.front().size() < stage.value() + 2u) return {};
+  std::vector<NodeId> relays;
+  for (const auto& member : plan.members)
+    if (member.stage == stage && !member.listener) relays.push_back(member.node);
+  if (relays.size() < 2) return {};
+  const auto place_of = [&](NodeId node) {
+    const auto at = std::lower_bound(relays.begin(), relays.end(), node);
+    return at != relays.end() && *at == node ? static_cast<std::size_t>(at - relays.begin()) : relays.size();
+  };
+  // Microbatches by the plan. The last place: of whoever is on a path and no relay here any more.
+  std::vector<std::int64_t> work(relays.size() + 1, 0);
+  for (const auto& path : plan.paths) ++work[place_of(path[stage.value()])];
+  const auto average = static_cast<std::int64_t>((plan.paths.size() + relays.size() - 1) / relays.size());
+  for (auto& microbatches : work)
+    if (microbatches == 0) microbatches = average;
+  // Round robin by weight, for each that may die: credit grows by the weight, and who is chosen pays for all.
+  std::vector<std::vector<std::int64_t>> credits(work.size());
+  std::vector<NodeId> out;
+  for (const auto& path : plan.paths) {
+    const auto planned = place_of(path[stage.value()]);
+    auto& credit = credits[planned];
+    credit.resize(relays.size(), 0);
+    std::int64_t sum = 0;
+    std::size_t best = relays.size();
+    for (std::size_t i = 0; i < relays.size(); ++i) {
+      if (i == planned) continue;
+      sum += work[i];
+      credit[i] += work[i];
+      if (best == relays.size() || credit[i] > credit[best]) best = i;
     }
+    credit[best] -= sum;
+    out.push_back(relays[best]);
   }
   return out;
 }

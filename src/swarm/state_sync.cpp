@@ -40,14 +40,18 @@ bool StateSync::complete() const {
 }
 
 void StateSync::request() {
+  std::size_t outstanding = 0, missing = 0;
+  for (const auto& chunk : chunks_) {
+    outstanding += !chunk.written && chunk.asked != wire::kNobody;
+    missing += !chunk.written && chunk.asked == wire::kNobody;
+  }
+  if (missing == 0 || outstanding >= kOutstanding) return;
   std::vector<NodeId> donors;
   for (const auto& member : context_.ledger.plan.members)
     if (member.stage == stage_ && !member.listener && member.node != context_.options.self &&
-        context_.usable(member.node))
+        context_.reachable(member.node))
       donors.push_back(member.node);
   if (donors.empty()) return;
-  std::size_t outstanding = 0;
-  for (const auto& chunk : chunks_) outstanding += !chunk.written && chunk.asked != wire::kNobody;
   for (auto& chunk : chunks_) {
     if (outstanding >= kOutstanding) break;
     if (chunk.written || chunk.asked != wire::kNobody) continue;
@@ -148,9 +152,9 @@ void StateSync::tick() {
   request();
 }
 
-void StateSync::add_awaited(std::set<NodeId>& peers) const {
+void StateSync::add_awaited(std::vector<NodeId>& peers) const {
   for (const auto& chunk : chunks_)
-    if (!chunk.written && chunk.asked != wire::kNobody) peers.insert(chunk.asked);
+    if (!chunk.written && chunk.asked != wire::kNobody) peers.push_back(chunk.asked);
 }
 
 void StateSync::serve(NodeId from, const wire::WantState& message, bool holding, StageId stage, std::uint64_t size) {

@@ -31,7 +31,7 @@ class StateSync {
   void receive(NodeId from, const wire::NoState& message);
   void peer_lost(NodeId peer);
   void tick();
-  void add_awaited(std::set<NodeId>& peers) const;
+  void add_awaited(std::vector<NodeId>& peers) const;
 
   // Donor: `holding` says that this node has the stage's whole state, as before the ledger's iteration.
   void serve(NodeId from, const wire::WantState& message, bool holding, StageId stage, std::uint64_t size);

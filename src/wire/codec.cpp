@@ -44,6 +44,7 @@ TRIBUTARY_FIELDS(Hello, a, b, c, d, e, f, g, h, i, j)
 TRIBUTARY_FIELDS(HelloReply, a, b, c, d)
 TRIBUTARY_FIELDS(Leave, a)
 TRIBUTARY_FIELDS(LedgerUpdate, a, b)
+TRIBUTARY_FIELDS(LedgerTail, a, b, c)
 TRIBUTARY_FIELDS(Assignment, a, b, c, d)
 TRIBUTARY_FIELDS(Owned, a, b)
 TRIBUTARY_FIELDS(Share, a, b, c)
@@ -72,42 +73,66 @@ struct Fields<NewTerm> {
   }
 };
 
-using Packer = msgpack::packer<msgpack::sbuffer>;
+// Counts where another stores.
+struct Counter {
+  std::size_t bytes = 0;
+  void write(const char*, std::size_t size) { bytes += size; }
+};
+template <class Sink>
+using Packer = msgpack::packer<Sink>;
 
-void put(Packer& out, bool v) { v ? out.pack_true() : out.pack_false(); }
-void put(Packer& out, std::uint16_t v) { out.pack(v); }
-void put(Packer& out, std::uint32_t v) { out.pack(v); }
-void put(Packer& out, std::uint64_t v) { out.pack(v); }
+template <class Sink>
+void put(Packer<Sink>& out, bool v) {
+  v ? out.pack_true() : out.pack_false();
+}
+template <class Sink>
+void put(Packer<Sink>& out, std::uint16_t v) {
+  out.pack(v);
+}
+template <class Sink>
+void put(Packer<Sink>& out, std::uint32_t v) {
+  out.pack(v);
+}
+template <class Sink>
+void put(Packer<Sink>& out, std::uint64_t v) {
+  out.pack(v);
+}
 // As bits: every replica must read the very same number, and msgpack's own doubles may come back as integers.
-void put(Packer& out, double v) { out.pack(std::bit_cast<std::uint64_t>(v)); }
-void put(Packer& out, const std::string& v) { out.pack(v); }
-template <class Tag, class Rep>
-void put(Packer& out, StrongId<Tag, Rep> v) {
+template <class Sink>
+void put(Packer<Sink>& out, double v) {
+  out.pack(std::bit_cast<std::uint64_t>(v));
+}
+template <class Sink>
+void put(Packer<Sink>& out, const std::string& v) {
+  out.pack(v);
+}
+template <class Sink, class Tag, class Rep>
+void put(Packer<Sink>& out, StrongId<Tag, Rep> v) {
   out.pack(v.value());
 }
-template <class T>
-void put(Packer& out, const T& v);
-template <class T>
-void put(Packer& out, const std::vector<T>& v) {
+template <class Sink, class T>
+void put(Packer<Sink>& out, const T& v);
+template <class Sink, class T>
+void put(Packer<Sink>& out, const std::vector<T>& v) {
   out.pack_array(static_cast<std::uint32_t>(v.size()));
   for (const auto& item : v) put(out, item);
 }
-template <class T>
-void put(Packer& out, const std::optional<T>& v) {
+template <class Sink, class T>
+void put(Packer<Sink>& out, const std::optional<T>& v) {
   if (v) {
     put(out, *v);
   } else {
     out.pack_nil();
   }
 }
-template <class... Ts>
-void put(Packer& out, const std::variant<Ts...>& v) {
+template <class Sink, class... Ts>
+void put(Packer<Sink>& out, const std::variant<Ts...>& v) {
   out.pack_array(2);
   out.pack(static_cast<std::uint32_t>(v.index()));
   std::visit([&](const auto& alternative) { put(out, alternative); }, v);
 }
-template <class T>
-void put(Packer& out, const T& v) {
+template <class Sink, class T>
+void put(Packer<Sink>& out, const T& v) {
   Fields<T>::visit(v, [&](const auto&... fields) {
     out.pack_array(sizeof...(fields));
     (put(out, fields), ...);
@@ -174,7 +199,7 @@ void get(const msgpack::object& in, T& v) {
 template <class T>
 std::vector<std::byte> encode_any(const T& v) {
   msgpack::sbuffer buffer;
-  Packer packer(buffer);
+  Packer<msgpack::sbuffer> packer(buffer);
   put(packer, v);
   const auto* bytes = reinterpret_cast<const std::byte*>(buffer.data());
   return {bytes, bytes + buffer.size()};
@@ -201,6 +226,12 @@ Result<T> decode_any(std::span<const std::byte> bytes, const DecodeLimits& limit
 }  // namespace
 
 std::vector<std::byte> encode(const Body& body) { return encode_any(body); }
+std::size_t encoded_size(const Body& body) {
+  Counter counter;
+  Packer<Counter> packer(counter);
+  put(packer, body);
+  return counter.bytes;
+}
 Result<Body> decode(std::span<const std::byte> bytes, const DecodeLimits& limits) {
   return decode_any<Body>(bytes, limits);
 }
@@ -215,7 +246,7 @@ const char* name_of(const Body& body) {
   static constexpr const char* kNames[] = {
       "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",      "Hello",   "HelloReply",
       "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward",  "Want",    "Partial",
-      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses", "Evaluate"};
+      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses", "Evaluate", "LedgerTail"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];
 }

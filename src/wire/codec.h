@@ -20,6 +20,8 @@ struct DecodeLimits {
 };
 
 std::vector<std::byte> encode(const Body& body);
+// The length of encode(body).
+std::size_t encoded_size(const Body& body);
 Result<Body> decode(std::span<const std::byte> bytes, const DecodeLimits& limits = {});
 
 // The voters' durable state, and the ledger in files: the same encoding.

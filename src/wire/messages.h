@@ -207,21 +207,31 @@ struct LedgerUpdate {
   Ledger ledger;
 };
 
+// What the log says beyond what the receiver said it knew; entries that are committed. To whoever is little behind.
+struct LedgerTail {
+  std::uint64_t term = 0;
+  std::uint64_t previous_index = 0;
+  std::vector<LogEntry> entries;
+};
+
 // Ask a node to bring (part, microbatch) about, with those who have or will have its two neighbours.
 struct Assignment {
   PartId part;
   MicrobatchId microbatch;
   NodeId previous = kNobody;
   NodeId next = kNobody;
+  bool operator==(const Assignment&) const = default;
 };
 struct Owned {
   NodeId node;
   std::vector<std::uint32_t> keys;  // contribution keys, ascending: m, and M + m for the head
+  bool operator==(const Owned&) const = default;
 };
 struct Share {
   NodeId owner;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  bool operator==(const Share&) const = default;
 };
 // Which node's contribution counts, and who sums which range. A function of the log and the reports; any later one of
 // the same term has a higher revision. `sealed` false: only assignments and deaths, no reduction yet.
@@ -235,6 +245,7 @@ struct Orders {
   std::vector<Owned> owners;
   std::vector<Share> shares;
   std::vector<NodeId> receivers;  // of the results: live members of the stage, listeners too
+  bool operator==(const Orders&) const = default;
 };
 
 // --- To the leader ---------------------------------------------------------------------------------------------------
@@ -362,7 +373,7 @@ struct NoState {
 
 using Body = std::variant<VoteRequest, VoteReply, AppendRequest, AppendReply, Ping, Pong, Hello, HelloReply, Leave,
                           LedgerUpdate, Orders, Report, Forward, Backward, Want, Partial, Gathered, WantResult,
-                          WantState, StateChunk, NoState, Addresses, Evaluate>;
+                          WantState, StateChunk, NoState, Addresses, Evaluate, LedgerTail>;
 
 struct Message {
   Body body;

@@ -15,7 +15,7 @@ struct Watched {
   Time answer_at = kNever;
   int pings = 0;
 
-  explicit Watched(std::set<NodeId> peers = {kPeer}) { detector.watch(now, peers); }
+  explicit Watched(std::vector<NodeId> peers = {kPeer}) { detector.watch(now, peers); }
   // The time of the first suspicion, if any.
   Time run(Duration span, bool alive, Duration round_trip = milliseconds(20)) {
     const auto end = now + span;
@@ -28,12 +28,13 @@ struct Watched {
           detector.sample(now, kPeer, round_trip);
         }
       }
-      for (const auto peer : detector.due_pings(now)) {
+      const auto due = detector.due(now);
+      for (const auto peer : due.pings) {
         EXPECT_EQ(peer, kPeer);
         ++pings;
         if (answer_at == kNever) answer_at = now + round_trip;
       }
-      for (const auto peer : detector.newly_suspected(now))
+      for (const auto peer : due.suspects)
         if (peer == kPeer && suspected == kNever) suspected = now;
     }
     return suspected;
@@ -71,12 +72,12 @@ TEST(Detector, SuspectsOnceAndForgivesWhenHeard) {
 }
 
 TEST(Detector, SilenceOfWhomNobodyWaitsForIsNoMatter) {
-  Watched w{std::set<NodeId>{}};
+  Watched w{std::vector<NodeId>{}};
   EXPECT_EQ(w.run(seconds(60), false), kNever);
   EXPECT_EQ(w.pings, 0);
   // And the deadline begins when the waiting does.
   w.detector.watch(w.now, {kPeer});
-  EXPECT_TRUE(w.detector.newly_suspected(w.now).empty());
+  EXPECT_TRUE(w.detector.due(w.now).suspects.empty());
 }
 
 TEST(Detector, LostConnectionIsSuspectedAtOnce) {

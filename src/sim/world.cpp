@@ -41,6 +41,17 @@ void World::run_until(Time time) {
   now_ = std::max(now_, time);
 }
 
+World::Machine& World::machine_of(NodeId id) {
+  constexpr std::uint32_t kSmall = 1 << 16;
+  if (id.value() < by_id_.size() && by_id_[id.value()]) return *by_id_[id.value()];
+  auto& machine = machines_[id];
+  if (id.value() < kSmall) {
+    by_id_.resize(std::max<std::size_t>(by_id_.size(), id.value() + 1u));
+    by_id_[id.value()] = &machine;
+  }
+  return machine;
+}
+
 const swarm::Node* World::node(NodeId id) const {
   const auto at = machines_.find(id);
   return at == machines_.end() ? nullptr : at->second.node.get();
@@ -67,7 +78,7 @@ swarm::Counters World::counters() const {
 
 void World::start(const NodeSpec& spec) {
   const auto id = spec.options.self;
-  auto& machine = machines_[id];
+  auto& machine = machine_of(id);
   if (machine.node) end_process(id, machine);
   machine.spec = spec;
   if (options_.shared_disk) machine.disk = shared_disk_;
@@ -97,16 +108,17 @@ void World::end_process(NodeId id, Machine& machine) {
   machine.held.clear();
   ++machine.life;
   for (const auto peer : machine.connected) {
-    auto& link = links_[{id, peer}];
-    auto& other = machines_[peer];
+    auto& link = link_of(id, peer);
+    auto& other = machine_of(peer);
     other.connected.erase(id);
+    link.connected = link_of(peer, id).connected = false;
     if (!other.node) continue;
     const auto life = other.life;
     if (link.blocked || machine.vanished) continue;  // nobody says goodbye
     const auto arrival = std::max(link.last_arrival, now_ + latency(id, peer));
     at(arrival, [this, peer, life, id] { deliver(peer, life, swarm::PeerDown{id}); });
   }
-  for (const auto peer : machine.connected) links_[{peer, id}].held.clear();
+  for (const auto peer : machine.connected) link_of(peer, id).held.clear();
   machine.connected.clear();
 }
 
@@ -151,15 +163,14 @@ void World::thaw(NodeId id) {
 }
 
 void World::block(NodeId from, NodeId to, bool lossy) {
-  auto& link = links_[{from, to}];
+  auto& link = link_of(from, to);
   link.blocked = true;
   link.lossy = lossy;
 }
 
 void World::heal(NodeId from, NodeId to) {
-  const auto found = links_.find({from, to});
-  if (found == links_.end() || !std::exchange(found->second.blocked, false)) return;
-  auto& link = found->second;
+  auto& link = link_of(from, to);
+  if (!std::exchange(link.blocked, false)) return;
   auto held = std::exchange(link.held, {});
   for (auto& [life, message] : held) {
     link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
@@ -170,8 +181,12 @@ void World::heal(NodeId from, NodeId to) {
 }
 
 void World::heal_all() {
+  std::vector<std::uint64_t> blocked;
   for (const auto& [pair, link] : links_)
-    if (link.blocked) heal(pair.first, pair.second);
+    if (link.blocked) blocked.push_back(pair);
+  std::sort(blocked.begin(), blocked.end());
+  for (const auto pair : blocked)
+    heal(NodeId(static_cast<std::uint32_t>(pair >> 32)), NodeId(static_cast<std::uint32_t>(pair)));
 }
 
 Duration World::latency(NodeId from, NodeId to) {
@@ -181,7 +196,7 @@ Duration World::latency(NodeId from, NodeId to) {
 }
 
 void World::deliver(NodeId id, std::uint64_t life, const swarm::Event& event) {
-  auto& machine = machines_.at(id);
+  auto& machine = machine_of(id);
   if (!machine.node || machine.life != life) return;
   if (machine.frozen) {
     if (!std::holds_alternative<swarm::Woken>(event)) machine.held.push_back(event);
@@ -191,7 +206,7 @@ void World::deliver(NodeId id, std::uint64_t life, const swarm::Event& event) {
 }
 
 void World::handle(NodeId id, const swarm::Event& event) {
-  auto& machine = machines_.at(id);
+  auto& machine = machine_of(id);
   ++event_count_;
   trace(mix64(static_cast<std::uint64_t>(now_.time_since_epoch().count()), mix64(id.value(), event.index())));
   if (const auto* received = std::get_if<swarm::Received>(&event))
@@ -214,7 +229,7 @@ void World::schedule_wake(NodeId id, Machine& machine) {
   if (machine.wake_at <= wake && machine.wake_at > now_) return;
   machine.wake_at = std::max(wake, now_ + Duration(1));
   at(machine.wake_at, [this, id, life = machine.life, at = machine.wake_at] {
-    auto& m = machines_.at(id);
+    auto& m = machine_of(id);
     if (m.life != life || m.wake_at != at) return;
     m.wake_at = kNever;
     deliver(id, life, swarm::Woken{});
@@ -229,7 +244,7 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
   } else if (auto* store = std::get_if<swarm::StoreLog>(&effect)) {
     const auto takes = machine.spec.store_time > Duration::zero() ? machine.spec.store_time : options_.store_time;
     at(now_ + takes, [this, id, life = machine.life, stored = std::move(*store)] {
-      auto& m = machines_.at(id);
+      auto& m = machine_of(id);
       if (m.life != life || !m.node) return;  // the crash came before the sync
       m.log = stored.log;
       deliver(id, life, swarm::Stored{stored.sequence});
@@ -251,7 +266,7 @@ void World::carry_out(NodeId id, Machine& machine, swarm::Effect& effect) {
 
 void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   const auto to = effect.to;
-  auto& other = machines_[to];
+  auto& other = machine_of(to);
   ++message_count_;
   on_send(from, to, effect.message);
   if (other.vanished) return;
@@ -261,8 +276,11 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
        [this, from, life = machine.life, to] { deliver(from, life, swarm::PeerDown{to}); });
     return;
   }
-  machine.connected.insert(to);
-  other.connected.insert(from);
+  if (auto& link = link_of(from, to); !link.connected) {
+    link.connected = link_of(to, from).connected = true;
+    machine.connected.insert(to);
+    other.connected.insert(from);
+  }
   if (options_.encode_messages) {
     auto decoded = wire::decode(wire::encode(effect.message.body));
     effect.message.body = std::move(decoded).value();
@@ -276,9 +294,9 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   // Its process may die while this waits in the uplink; then it never left.
   at(free, [this, from, to, begin, bytes, rate, bulk, sender_life = machine.life, life = other.life,
             message = std::move(effect.message)]() mutable {
-    auto& sender = machines_.at(from);
+    auto& sender = machine_of(from);
     if (sender.life != sender_life) return;
-    auto& link = links_[{from, to}];
+    auto& link = link_of(from, to);
     double seen_rate = rate;
     if (!link.blocked) {
       const auto through = bulk ? options_.beyond_uplink(from, to, bytes, begin, now_) : now_;
@@ -305,7 +323,7 @@ void World::run_task(NodeId id, Machine& machine, const swarm::Task& task) {
   const auto work = Duration(
       static_cast<std::int64_t>(static_cast<double>(options_.task_time(task).count()) * machine.spec.slowness));
   at(now_ + options_.task_takes(id, now_, work), [this, id, begin = now_, life = machine.life, task] {
-    auto& m = machines_.at(id);
+    auto& m = machine_of(id);
     if (m.life != life || !m.node) return;
     on_task(id, task, begin, now_);
     deliver(id, life, swarm::Computed{m.compute->run(task)});

@@ -13,6 +13,7 @@
 #include <queue>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/symbolic_compute.h"
@@ -127,6 +128,7 @@ class World {
     Time last_arrival{};
     bool blocked = false;
     bool lossy = false;
+    bool connected = false;
     std::vector<std::pair<std::uint64_t, wire::Message>> held;  // with the receiver's life
   };
   struct Scheduled {
@@ -136,6 +138,8 @@ class World {
     bool operator>(const Scheduled& other) const { return std::tie(time, order) > std::tie(other.time, other.order); }
   };
 
+  Machine& machine_of(NodeId id);
+  Link& link_of(NodeId from, NodeId to) { return links_[std::uint64_t{from.value()} << 32 | to.value()]; }
   void handle(NodeId id, const swarm::Event& event);
   void deliver(NodeId id, std::uint64_t life, const swarm::Event& event);
   void carry_out(NodeId id, Machine& machine, swarm::Effect& effect);
@@ -156,7 +160,8 @@ class World {
   std::uint64_t message_count_ = 0;
   std::priority_queue<Scheduled, std::vector<Scheduled>, std::greater<>> queue_;
   std::map<NodeId, Machine> machines_;
-  std::map<std::pair<NodeId, NodeId>, Link> links_;
+  std::vector<Machine*> by_id_;  // the same, of small ids
+  std::unordered_map<std::uint64_t, Link> links_;
   std::map<NodeId, std::string> exits_;
   std::shared_ptr<Disk> shared_disk_ = std::make_shared<Disk>();
   swarm::Counters gone_;  // of processes that have ended

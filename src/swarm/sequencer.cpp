@@ -90,7 +90,11 @@ void Sequencer::report(NodeId from, const wire::Report& report) {
   remember_saved(peer, report.shared_disk, report.checkpoints);
   measure(peer, report);
   if (!peer.report || peer.heard_term != raft_.term() || peer.silent_since != kNever) touched_ = true;
-  if (!peer.report || tells_more(report, *peer.report)) reported_ = true;
+  if (!peer.report || tells_more(report, *peer.report)) {
+    reported_ = true;
+    to_order_.insert(report.stage);
+    if (peer.report) to_order_.insert(peer.report->stage);
+  }
   peer.report = report;
   peer.heard_term = raft_.term();
 }
@@ -235,6 +239,7 @@ void Sequencer::decide() {
     assigned_.clear();
     uncovered_since_.clear();
     orders_.clear();
+    ordered_index_ = 0;
     for (auto& [node, peer] : peers_) peer.orders_sent_at = Time::min();
   }
   if (ledger.excluded.size() != excluded_) {

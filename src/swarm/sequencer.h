@@ -160,6 +160,11 @@ class Sequencer {
   std::map<PartKey, NodeId> assigned_;
   std::map<PartKey, Time> uncovered_since_;
   std::map<StageId, StageOrders> orders_;
+  // What the present orders were made from, and of which stages more has been reported since.
+  std::map<PartKey, NodeId> ordered_assigned_;
+  std::uint64_t ordered_index_ = 0;
+  std::vector<NodeId> ordered_dead_;
+  std::set<StageId> to_order_;
   Time start_possible_since_ = kNever;
   Time start_again_at_ = Time::min();
   std::uint32_t failed_epoch_ = 0;

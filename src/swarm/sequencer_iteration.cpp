@@ -1,6 +1,7 @@
 // The sequencer's orders and decisions within an iteration: who owns which contribution, what is done again, who sums
 // which range, and the commit with the next plan.
 #include <algorithm>
+#include <utility>
 
 #include "swarm/sequencer.h"
 
@@ -199,17 +200,28 @@ void Sequencer::send_orders() {
       a.next = neighbour(PartId(static_cast<std::uint16_t>(part.value() + 1)), microbatch);
     assignments[context_.stage_of(part)][node].push_back(a);
   }
+  const bool all = ordered_index_ != ledger.index || ordered_dead_ != dead_ || ordered_assigned_ != assigned_ ||
+                   !context_.options.run.switches.early_aggregation;
+  ordered_index_ = ledger.index;
+  ordered_dead_ = dead_;
+  ordered_assigned_ = assigned_;
+  const auto to_order = std::exchange(to_order_, {});
   for (std::uint16_t s = 0; s <= context_.stages(); ++s) {
     const StageId stage(s);
-    auto fresh = make_orders(stage);
     auto& current = orders_[stage];
-    fresh.revision = current.revision;
-    const bool nothing_yet = current.revision == 0 && !fresh.sealed && fresh.dead.empty() && assignments[stage].empty();
-    const bool changed = !nothing_yet && (fresh != current.content || assignments[stage] != current.assignments);
-    if (changed) {
-      fresh.revision = ++current.revision;
-      current.content = fresh;
-      current.assignments = assignments[stage];
+    bool changed = false;
+    // Whatever an assignment says of its neighbours may have changed.
+    if (all || !assigned_.empty() || to_order.contains(stage)) {
+      auto fresh = make_orders(stage);
+      fresh.revision = current.revision;
+      const bool nothing_yet =
+          current.revision == 0 && !fresh.sealed && fresh.dead.empty() && assignments[stage].empty();
+      changed = !nothing_yet && (fresh != current.content || assignments[stage] != current.assignments);
+      if (changed) {
+        fresh.revision = ++current.revision;
+        current.content = std::move(fresh);
+        current.assignments = assignments[stage];
+      }
     }
     if (current.revision == 0) continue;
     for (const auto* member : by_stage_[s]) {

@@ -162,7 +162,9 @@ class Play {
     options.run = run_;
     options.most_kept_bytes = std::uint64_t{4} * 8 * 2 * run_.microbatches;
     const double latency = *std::max_element(scenario_.latency_s.begin(), scenario_.latency_s.end());
-    options.detection_bound = seconds((8 + 40 * latency) * scenario_.detection_factor * std::max(1.0, 10 * scenario_.ping_s) + 4 * scenario_.churn.delay_s);
+    options.detection_bound =
+        seconds((8 + 40 * latency) * scenario_.detection_factor * std::max(1.0, 10 * scenario_.ping_s) +
+                4 * scenario_.churn.delay_s);
     SerialOptions serial;
     serial.stages = run_.stages;
     serial.microbatches = run_.microbatches;

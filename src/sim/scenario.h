@@ -94,10 +94,10 @@ struct Scenario {
   double lower_bound_s = 0;  // of a crash-free iteration; 0: not known
   ScenarioChurn churn;
   swarm::Switches switches;
-  double detection_factor = 1;  // of the detector's deadlines; above 1: slower to suspect
-  double ping_s = 0.1;          // a silent peer is pinged so often; the floors of all deadlines are in proportion
-  double report_s = 0.5;        // what a node does is reported again so often
-  double duration_s = 0;        // virtual; the iteration under way then is the last. 0: all iterations
+  double detection_factor = 1;   // of the detector's deadlines; above 1: slower to suspect
+  double ping_s = 0.1;           // a silent peer is pinged so often; the floors of all deadlines are in proportion
+  double report_s = 0.5;         // what a node does is reported again so often
+  double duration_s = 0;         // virtual; the iteration under way then is the last. 0: all iterations
   std::vector<Islands> islands;  // rows of a table of their own, in a scenario without machines
 
   std::uint16_t stages() const;

@@ -174,9 +174,8 @@ void World::heal(NodeId from, NodeId to) {
   auto held = std::exchange(link.held, {});
   for (auto& [life, message] : held) {
     link.last_arrival = std::max(link.last_arrival, now_ + latency(from, to));
-    at(link.last_arrival, [this, from, to, life, message = std::move(message)]() mutable {
-      arrive(from, to, life, std::move(message));
-    });
+    at(link.last_arrival,
+       [this, from, to, life, message = std::move(message)]() mutable { arrive(from, to, life, std::move(message)); });
   }
 }
 
@@ -291,28 +290,35 @@ void World::send(NodeId from, Machine& machine, swarm::Send& effect) {
   auto& free = bulk ? machine.uplink_free : machine.control_free;
   const auto begin = std::max(free, now_);
   free = begin + seconds(bytes / rate);
-  // Its process may die while this waits in the uplink; then it never left.
-  at(free, [this, from, to, begin, bytes, rate, bulk, sender_life = machine.life, life = other.life,
+  // What is small has left at once. A process may die while its payload waits in the uplink; then it never left.
+  if (!bulk) return leave(from, to, other.life, std::move(effect.message), begin, free);
+  at(free, [this, from, to, begin, bytes, rate, sender_life = machine.life, life = other.life,
             message = std::move(effect.message)]() mutable {
     auto& sender = machine_of(from);
     if (sender.life != sender_life) return;
-    auto& link = link_of(from, to);
     double seen_rate = rate;
-    if (!link.blocked) {
-      const auto through = bulk ? options_.beyond_uplink(from, to, bytes, begin, now_) : now_;
+    auto through = now_;
+    if (!link_of(from, to).blocked) {
+      through = options_.beyond_uplink(from, to, bytes, begin, now_);
       if (through > now_) seen_rate = bytes / to_seconds(through - begin);
-      link.last_arrival = std::max(link.last_arrival, through + latency(from, to));
-      on_transfer(from, to, message, begin, now_, link.last_arrival);
-      at(link.last_arrival, [this, from, to, life, message = std::move(message)]() mutable {
-        arrive(from, to, life, std::move(message));
-      });
-    } else if (!link.lossy) {
-      link.held.emplace_back(life, std::move(message));
     }
-    if (!bulk) return;
+    leave(from, to, life, std::move(message), begin, through);
     auto& told = sender.told_rate[to];
     if (std::exchange(told, seen_rate) != seen_rate) deliver(from, sender_life, swarm::LinkMeasured{to, seen_rate});
   });
+}
+
+// It has left the uplink, and whatever is behind it at `through`.
+void World::leave(NodeId from, NodeId to, std::uint64_t life, wire::Message message, Time begin, Time through) {
+  auto& link = link_of(from, to);
+  if (link.blocked) {
+    if (!link.lossy) link.held.emplace_back(life, std::move(message));
+    return;
+  }
+  link.last_arrival = std::max(link.last_arrival, through + latency(from, to));
+  on_transfer(from, to, message, begin, now_, link.last_arrival);
+  at(link.last_arrival,
+     [this, from, to, life, message = std::move(message)]() mutable { arrive(from, to, life, std::move(message)); });
 }
 
 void World::arrive(NodeId from, NodeId to, std::uint64_t life, wire::Message message) {

@@ -144,6 +144,7 @@ class World {
   void deliver(NodeId id, std::uint64_t life, const swarm::Event& event);
   void carry_out(NodeId id, Machine& machine, swarm::Effect& effect);
   void send(NodeId from, Machine& machine, swarm::Send& effect);
+  void leave(NodeId from, NodeId to, std::uint64_t life, wire::Message message, Time begin, Time through);
   void arrive(NodeId from, NodeId to, std::uint64_t life, wire::Message message);
   void run_task(NodeId id, Machine& machine, const swarm::Task& task);
   void schedule_wake(NodeId id, Machine& machine);

@@ -100,7 +100,7 @@ class Context {
   std::vector<Effect>* effects = nullptr;
   Incarnation incarnation;
   wire::Ledger ledger;
-  std::set<NodeId> dead;   // members of the current plan that the leader called dead
+  std::set<NodeId> dead;  // members of the current plan that the leader called dead
   // To be raised whenever the ledger or the dead change: what could not go on before may go on now.
   std::uint64_t changes = 0;
   std::uint64_t term = 0;  // the highest seen from a leader

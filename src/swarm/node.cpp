@@ -14,8 +14,7 @@ bool is_quiet(const wire::Body& body) {
         return std::is_same_v<T, wire::Ping> || std::is_same_v<T, wire::Pong> || std::is_same_v<T, wire::VoteRequest> ||
                std::is_same_v<T, wire::VoteReply> || std::is_same_v<T, wire::AppendRequest> ||
                std::is_same_v<T, wire::AppendReply> || std::is_same_v<T, wire::Report> ||
-               std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Leave> ||
-               std::is_same_v<T, wire::Addresses>;
+               std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Leave> || std::is_same_v<T, wire::Addresses>;
       },
       body);
 }
@@ -375,7 +374,7 @@ wire::Report Node::make_report() {
 void Node::tell_links(wire::Report& report) {
   const auto& pace = context_.options.pace;
   auto& detector = context_.detector;
-  if (told_term_ != context_.term || context_.now >= told_all_at_ + 20 * pace.report) {
+  if (told_term_ != context_.term || context_.now >= told_all_at_ + kRetold * pace.report) {
     told_links_.clear();
     detector.all_changed();
     told_all_at_ = context_.now;
@@ -399,8 +398,7 @@ void Node::tell_links(wire::Report& report) {
     if (report.links.size() >= kMostLinksTold) return;
     detector.told(member->node);
     const auto delay = std::min<std::int64_t>(0xffffffff, detector.link_delay(member->node).count() / 1000);
-    const wire::LinkSample now{member->node, static_cast<std::uint32_t>(delay),
-                               detector.kilobytes_per_s(member->node)};
+    const wire::LinkSample now{member->node, static_cast<std::uint32_t>(delay), detector.kilobytes_per_s(member->node)};
     if (now.delay_us == 0 && now.kilobytes_per_s == 0) continue;
     auto& told = told_links_[member->node];
     if (!differs(now.delay_us, told.delay_us) && !differs(now.kilobytes_per_s, told.kilobytes_per_s)) continue;

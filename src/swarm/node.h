@@ -58,6 +58,7 @@ class Node {
  private:
   static constexpr std::size_t kMostSaved = 256;
   static constexpr std::size_t kMostLinksTold = 64;  // in one report
+  static constexpr int kRetold = 120;                // reports, until all links are told again
 
   void dispatch(const Event& event);
   void receive(NodeId from, const wire::Message& message);

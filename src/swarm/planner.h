@@ -33,7 +33,7 @@ StageId neediest_stage(const RunOptions& run, const std::vector<Candidate>& memb
 // Who sums how much of a stage's vector: weights (Member::share) by which the longest upload of partial sums and
 // results takes the least time; all alike unless `uneven`. A link that was not measured is taken for as fast as the
 // sender's others, or else as all. At most kMostShares members get one.
-inline constexpr std::size_t kMostShares = 16;
+inline constexpr std::size_t kMostShares = 256;
 void weigh_shares(const std::vector<const Candidate*>& members, wire::Plan& plan, bool uneven = true);
 
 // The ranges that these weights mean, in pieces of the order in which they are to be sent (a function of the log, so

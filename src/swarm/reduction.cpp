@@ -30,7 +30,7 @@ void Reduction::begin(StageId stage, std::uint64_t size) {
   sum_squares_ = 0;
   retries_ = 0;
   slowest_ = 0;
-  due_ = true;
+  due_ = awaited_stale_ = true;
 }
 
 void Reduction::reset() {
@@ -54,7 +54,7 @@ bool Reduction::receive(const wire::Orders& orders) {
   if (orders_.sealed && orders.sealed) ++context_.counters.resealed;
   progress_at_ = context_.now;
   orders_ = orders;
-  due_ = true;
+  due_ = awaited_stale_ = true;
   measure_links();
   return true;
 }
@@ -107,8 +107,13 @@ const wire::Share* Reduction::own_share(std::uint64_t begin) const {
   return nullptr;
 }
 
-std::uint64_t Reduction::full_hash() const {
-  return hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+std::uint64_t Reduction::full_hash() {
+  const std::pair state{generation_, context_.ledger.excluded.size()};
+  if (!full_hash_ || full_hash_of_ != state) {
+    full_hash_ = hash_of(full_set(stage_, context_.microbatches(), context_.ledger.excluded));
+    full_hash_of_ = state;
+  }
+  return *full_hash_;
 }
 
 void Reduction::send_partials() {
@@ -228,10 +233,11 @@ void Reduction::add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, P
   if (after != pieces_.begin() && std::prev(after)->second.end > begin) return;
   pieces_[begin] = {end, payload, from};
   // Else its owner gave it, and nobody needs it from here.
-  const bool from_owner = std::any_of(orders_.shares.begin(), orders_.shares.end(), [&](const auto& share) {
-    return share.begin == begin && share.owner == from;
-  });
-  if (!from_owner) due_ = true;
+  const auto share =
+      std::find_if(orders_.shares.begin(), orders_.shares.end(), [&](const auto& one) { return one.begin == begin; });
+  const auto owner = share == orders_.shares.end() ? wire::kNobody : share->owner;
+  if (owner != from) due_ = true;
+  if (std::find(awaited_.begin(), awaited_.end(), owner) != awaited_.end()) awaited_stale_ = true;
   progress_at_ = context_.now;
   covered_ += end - begin;
   Task task;
@@ -363,11 +369,25 @@ void Reduction::peer_lost(NodeId peer) {
   due_ = true;
 }
 
-void Reduction::add_awaited(std::vector<NodeId>& peers) const {
+void Reduction::add_awaited(std::vector<NodeId>& peers) {
   if (fetching_ && !complete_) peers.push_back(source_);
   if (!orders_.sealed || complete_) return;
+  if (std::exchange(awaited_stale_, false)) choose_awaited();
+  peers.insert(peers.end(), awaited_.begin(), awaited_.end());
+}
+
+// In a large stage each watches a few, those behind it; the leader watches all.
+void Reduction::choose_awaited() {
+  constexpr std::size_t kMostWatched = 8;
+  std::set<NodeId> owners;
   for (const auto& share : orders_.shares)
-    if (!pieces_.contains(share.begin) && share.owner != context_.options.self) peers.push_back(share.owner);
+    if (!pieces_.contains(share.begin) && share.owner != context_.options.self) owners.insert(share.owner);
+  awaited_.clear();
+  auto at = owners.upper_bound(context_.options.self);
+  for (std::size_t i = 0; i < std::min(owners.size(), kMostWatched); ++i, ++at) {
+    if (at == owners.end()) at = owners.begin();
+    awaited_.push_back(*at);
+  }
 }
 
 std::string Reduction::describe() const {

@@ -7,6 +7,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Reduction {
   void touch() { due_ = true; }
   // Sends and computes whatever is possible now; nothing if nothing has changed since the last call.
   void advance();
-  void add_awaited(std::vector<NodeId>& peers) const;
+  void add_awaited(std::vector<NodeId>& peers);
   // No progress for too long: sends again, and asks again.
   void tick();
   Time next_wake() const;
@@ -82,8 +83,10 @@ class Reduction {
   void sum_range(const wire::Share& share);
   void give_out(const wire::Share& share);
   const wire::Share* own_share(std::uint64_t begin) const;
-  std::uint64_t full_hash() const;
+  // Of all contributions that count.
+  std::uint64_t full_hash();
   void measure_links();
+  void choose_awaited();
   Duration patience() const;
   Time retry_at() const { return std::max(progress_at_, retried_at_) + patience(); }
   void add_piece(NodeId from, std::uint64_t begin, std::uint64_t end, Payload payload);
@@ -100,12 +103,16 @@ class Reduction {
   std::set<std::uint64_t> summing_;                                          // begins
   std::set<std::pair<std::uint64_t, NodeId>> given_;                         // begin, receiver
   Pieces pieces_;
+  std::optional<std::uint64_t> full_hash_;
+  std::pair<std::uint64_t, std::size_t> full_hash_of_;  // generation, excluded microbatches
   std::uint64_t covered_ = 0;
   Time progress_at_{};
   Time retried_at_{};
   int retries_ = 0;
   double slowest_ = 0;  // bytes/s, of the links to the receivers; 0: none was measured
   bool due_ = false;
+  std::vector<NodeId> awaited_;  // owners of missing ranges, so many as are watched
+  bool awaited_stale_ = true;
   bool finishing_ = false;
   bool complete_ = false;
   bool fetching_ = false;

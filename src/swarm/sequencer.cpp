@@ -222,7 +222,7 @@ bool Sequencer::nothing_new() const {
 
 Duration Sequencer::gather() const {
   constexpr std::size_t kFew = 64;  // nodes
-  constexpr std::int64_t kEachNs = 200'000;
+  constexpr std::int64_t kEachNs = 500'000;
   return peers_.size() <= kFew ? Duration::zero() : Duration(kEachNs * static_cast<std::int64_t>(peers_.size()));
 }
 

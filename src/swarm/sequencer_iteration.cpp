@@ -149,8 +149,8 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
     const auto kept = owner_before.find(key);
     NodeId owner = wire::kNobody;
     if (!holding.empty()) {
-      const bool keep = kept != owner_before.end() &&
-                        std::find(holding.begin(), holding.end(), kept->second) != holding.end();
+      const bool keep =
+          kept != owner_before.end() && std::find(holding.begin(), holding.end(), kept->second) != holding.end();
       owner = keep ? kept->second : holding.front();
     } else if (sealed_before && assigned != assigned_.end() && live(assigned->second)) {
       owner = assigned->second;

@@ -9,6 +9,7 @@ namespace {
 constexpr double kFallbackRate = 1e8;  // bytes/s; only its being the same everywhere matters
 constexpr int kUnits = 1 << 12;        // weights in which the search moves
 constexpr double kPieceElements = 1 << 18;
+constexpr std::size_t kFew = 16;  // whose shares are found by a search
 
 struct Uploads {
   std::vector<std::vector<double>> cost;  // [from][to]: seconds a byte
@@ -79,6 +80,30 @@ void balance(const Uploads& uploads, std::vector<int>& shares) {
   }
 }
 
+// The same for many, where the differences between one sender's links even out: node i uploads its partial sums and n
+// times its own range, at its mean cost c, which takes c (1 + n share). All take equally long, but those that are too
+// slow for a range at all.
+std::vector<int> pour(const Uploads& uploads) {
+  const auto n = uploads.cost.size();
+  std::vector<double> speed;  // in stages' vectors a second
+  for (const auto& row : uploads.cost) {
+    double sum = 0;
+    for (const double cost : row) sum += cost;
+    speed.push_back(static_cast<double>(n) / sum);
+  }
+  auto fastest = speed;
+  std::sort(fastest.begin(), fastest.end(), std::greater<>());
+  double time = 0, sum = 0;
+  for (std::size_t k = 0; k < n && (k == 0 || time * fastest[k] > 1); ++k) {
+    sum += fastest[k];
+    time = (static_cast<double>(n) + static_cast<double>(k + 1)) / sum;
+  }
+  std::vector<int> shares;
+  for (const double s : speed)
+    shares.push_back(static_cast<int>(kUnits * std::max(0.0, time * s - 1) / static_cast<double>(n)));
+  return shares;
+}
+
 }  // namespace
 
 void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan, bool uneven) {
@@ -92,7 +117,11 @@ void weigh_shares(const std::vector<const Candidate*>& all, wire::Plan& plan, bo
   if (uneven) {
     const auto known = uploads(members);
     auto balanced = shares;
-    balance(known, balanced);
+    if (members.size() > kFew) {
+      balanced = pour(known);
+    } else {
+      balance(known, balanced);
+    }
     if (duration(known, balanced) < kWorthIt * duration(known, shares)) shares = balanced;
   }
   for (std::size_t i = 0; i < members.size(); ++i) {

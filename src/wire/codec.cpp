@@ -244,8 +244,8 @@ Result<DurableLog> decode_log(std::span<const std::byte> bytes) {
 
 const char* name_of(const Body& body) {
   static constexpr const char* kNames[] = {
-      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",      "Hello",   "HelloReply",
-      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward",  "Want",    "Partial",
+      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",      "Hello",    "HelloReply",
+      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward",  "Want",     "Partial",
       "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses", "Evaluate", "LedgerTail"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];

@@ -62,7 +62,8 @@ TEST_P(EveryRouter, ServesSeveralDataNodes) {
   EXPECT_EQ(data_nodes.size(), 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Planner, EveryRouter, testing::Values("planned", "earliest-finish", "gwtf", "swarm", "optimal"),
+INSTANTIATE_TEST_SUITE_P(Planner, EveryRouter,
+                         testing::Values("planned", "earliest-finish", "gwtf", "swarm", "optimal"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');

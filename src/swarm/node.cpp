@@ -292,6 +292,8 @@ void Node::peer_lost(NodeId peer) {
   evaluation_.peer_lost(peer);
   pipeline_.peer_lost(peer);
   reduction_.peer_lost(peer);
+  // What a committed result still lacks is not waited for any longer if its owner is gone.
+  if (fetch_at_ != kNever && reduction_.silent_from() == Time::min()) fetch_at_ = context_.now;
   sync_.peer_lost(peer);
 }
 

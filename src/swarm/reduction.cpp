@@ -25,7 +25,7 @@ void Reduction::begin(StageId stage, std::uint64_t size) {
   given_.clear();
   pieces_.clear();
   covered_ = 0;
-  finishing_ = complete_ = fetching_ = false;
+  finishing_ = complete_ = fetching_ = owner_lost_ = false;
   hash_ = 0;
   sum_squares_ = 0;
   retries_ = 0;
@@ -54,6 +54,7 @@ bool Reduction::receive(const wire::Orders& orders) {
   if (orders_.sealed && orders.sealed) ++context_.counters.resealed;
   progress_at_ = context_.now;
   orders_ = orders;
+  owner_lost_ = false;
   due_ = awaited_stale_ = true;
   measure_links();
   return true;
@@ -283,7 +284,8 @@ void Reduction::receive(NodeId from, const wire::WantResult& message) {
   if (!pieces) return;
   // The set is the committed one; the hash of the whole result is what the asker checks.
   for (const auto& [begin, piece] : *pieces)
-    context_.send(from, wire::Gathered{message.stamp, stage_, begin, piece.end, kByCommit}, piece.payload);
+    if (!std::binary_search(message.have.begin(), message.have.end(), begin))
+      context_.send(from, wire::Gathered{message.stamp, stage_, begin, piece.end, kByCommit}, piece.payload);
 }
 
 void Reduction::fetch(NodeId source) {
@@ -294,11 +296,13 @@ void Reduction::fetch(NodeId source) {
   fetching_ = true;
   source_ = source;
   progress_at_ = context_.now;
-  context_.send(source, wire::WantResult{context_.stamp(), stage_, true});
+  std::vector<std::uint64_t> have;
+  for (const auto& [begin, piece] : pieces_) have.push_back(begin);
+  context_.send(source, wire::WantResult{context_.stamp(), stage_, true, std::move(have)});
 }
 
 Time Reduction::silent_from() const {
-  if (covered_ == 0 && !fetching_) return Time::min();
+  if ((covered_ == 0 || owner_lost_) && !fetching_) return Time::min();
   return progress_at_ + patience();
 }
 
@@ -336,7 +340,7 @@ void Reduction::tick() {
   }
   owners.erase(context_.options.self);
   std::erase_if(owners, [&](NodeId owner) { return !context_.reachable(owner); });
-  for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_, false});
+  for (const auto owner : owners) context_.send(owner, wire::WantResult{context_.stamp(), stage_, false, {}});
   advance();
 }
 
@@ -361,6 +365,9 @@ void Reduction::keep(Iteration iteration, const wire::Plan& next) {
 }
 
 void Reduction::peer_lost(NodeId peer) {
+  if (!complete_)
+    for (const auto& share : orders_.shares)
+      if (share.owner == peer && !pieces_.contains(share.begin)) owner_lost_ = true;
   // What its former life gave, its next one does not have.
   for (auto& [begin, piece] : pieces_)
     if (piece.from == peer) piece.from = wire::kNobody;

@@ -57,7 +57,8 @@ class Reduction {
 
   // Replaces the own result by the committed one, from `source` or, failing that, from another member.
   void fetch(NodeId source);
-  // When to stop waiting for further ranges of it; Time::min() if none has come and none was asked for.
+  // When to stop waiting for further ranges of it; Time::min() if none has come and none was asked for, or if the owner
+  // of one is lost that is still missing.
   Time silent_from() const;
   // The committed result becomes one of the kept ones; `iteration` is the one just applied, `next` the plan that
   // follows.
@@ -113,6 +114,7 @@ class Reduction {
   bool due_ = false;
   std::vector<NodeId> awaited_;  // owners of missing ranges, so many as are watched
   bool awaited_stale_ = true;
+  bool owner_lost_ = false;
   bool finishing_ = false;
   bool complete_ = false;
   bool fetching_ = false;

@@ -346,6 +346,7 @@ struct WantResult {
   Stamp stamp;
   StageId stage;
   bool committed = false;
+  std::vector<std::uint64_t> have;  // begins of ranges that the asker has, of the committed one
 };
 
 // --- State transfer --------------------------------------------------------------------------------------------------

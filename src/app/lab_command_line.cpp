@@ -5,6 +5,7 @@
 #include "app/lab_commands.h"
 #include "flow/joining.h"
 #include "flow/router.h"
+#include "sim/ablation.h"
 #include "sim/compare.h"
 #include "sim/scenario.h"
 
@@ -143,8 +144,15 @@ void add_sim_compare(CLI::App& sim, int& code) {
   command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
   command
       ->add_option("--routers,--policies", arguments->policies,
-                   "of " + policies + " | protocol/ROUTER; default: the first six")
+                   "of " + policies + " | protocol/ROUTER | without/IDEA; default: the first six")
       ->delimiter(',');
+  std::string ideas;
+  for (const auto& idea : sim::ideas()) ideas += (ideas.empty() ? "" : ", ") + idea.name;
+  command
+      ->add_flag("--ablate", arguments->ablate,
+                 "instead of routers: the protocol with each of its ideas off (" + ideas +
+                     "), and what that changes, pair by pair")
+      ->excludes("--routers");
   command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0))
@@ -160,9 +168,11 @@ void add_sim_compare(CLI::App& sim, int& code) {
       ->capture_default_str();
   command->add_option("--resume", arguments->resume, "folder of finished cells: go on with them, and add to them");
   command->add_option("--html", arguments->html, "write a page with plots, in one file");
-  command->add_flag("--json", arguments->json, "print the rows as a JSON list");
+  command->add_flag("--json", arguments->json,
+                    "print the rows as a JSON list; with --ablate, an object of rows and ideas");
   command->footer(
-      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html");
+      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html\n"
+      "         tributary sim compare examples/ten-locations.toml --ablate --churn 0.1 --seeds 4 --resume ablation");
   command->callback([arguments, &code] { code = sim_compare(*arguments); });
 }
 

@@ -55,6 +55,7 @@ int sim_play(const SimPlayArguments& arguments);
 struct SimCompareArguments {
   std::vector<std::filesystem::path> files;  // scenarios or world files
   std::vector<std::string> policies;         // empty: all
+  bool ablate = false;                       // instead: the protocol, and the protocol without each of its ideas
   std::vector<double> churn = {0, 0.1, 0.2};
   std::uint64_t seeds = 1;
   std::uint64_t iterations = 11;

@@ -7,6 +7,7 @@
 #include "flow/router.h"
 #include "sim/ablation.h"
 #include "sim/compare.h"
+#include "sim/dealing.h"
 #include "sim/scenario.h"
 
 namespace tributary::app {
@@ -93,6 +94,27 @@ void add_join(CLI::App& flow, int& code) {
   command->callback([arguments, &code] { code = flow_join(*arguments); });
 }
 
+void add_place(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowPlaceArguments>();
+  auto* command = flow.add_subcommand("place", "On which stages all relays of a scenario serve, by a published rule");
+  command->add_option("file", arguments->file, "scenario (TOML) or world file (.json)")->required();
+  command->add_option("--router", arguments->rule, "whose rule: dtfm")
+      ->check(CLI::IsMember(sim::dealing_rules()))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the search")->capture_default_str();
+  command->add_flag("--json", arguments->json, "print stages and costs as JSON");
+  command->footer(
+      "Example: tributary flow place examples/ten-locations.toml\n"
+      "What it is worth: tributary sim run examples/ten-locations.toml --place dtfm");
+  command->callback([arguments, &code] { code = flow_place(*arguments); });
+}
+
+// `--place`, of the commands that play scenarios.
+void add_place_option(CLI::App& command, std::string& place) {
+  command.add_option("--place", place, "deal the relays to the stages anew first, by a published rule: dtfm")
+      ->check(CLI::IsMember(sim::dealing_rules()));
+}
+
 void add_play(CLI::App& sim, int& code) {
   auto arguments = std::make_shared<SimPlayArguments>();
   auto* command = sim.add_subcommand("play", "Play a fixed scenario: one iteration, every task and message");
@@ -124,6 +146,7 @@ void add_run(CLI::App& sim, int& code) {
   command->add_option("--seed", arguments->seed, "the same seed gives the same events")->capture_default_str();
   command->add_option("--router", arguments->router, "instead of the scenario's");
   command->add_option("--iterations", arguments->iterations, "instead of the scenario's");
+  add_place_option(*command, arguments->place);
   command->add_option("--churn", arguments->churn, "each relay crashes in an iteration with this probability")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--trace", arguments->trace, "write what every machine did, for Perfetto");
@@ -153,6 +176,7 @@ void add_sim_compare(CLI::App& sim, int& code) {
                  "instead of routers: the protocol with each of its ideas off (" + ideas +
                      "), and what that changes, pair by pair")
       ->excludes("--routers");
+  add_place_option(*command, arguments->place);
   command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0))
@@ -196,6 +220,7 @@ void add_flow_commands(CLI::App& flow, int& code) {
   add_compare(flow, code);
   add_generate(flow, code);
   add_join(flow, code);
+  add_place(flow, code);
 }
 void add_sim_commands(CLI::App& sim, int& code) {
   add_run(sim, code);

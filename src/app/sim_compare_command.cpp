@@ -16,6 +16,8 @@
 #include "app/jobs.h"
 #include "app/lab_commands.h"
 #include "app/progress.h"
+#include "app/scenario_file.h"
+#include "sim/dealing.h"
 #include "text/files.h"
 
 namespace tributary::app {
@@ -24,29 +26,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kDrawnIterations = 3;  // of the runs that are drawn
-
-struct Loaded {
-  sim::Scenario scenario;
-  std::string text;  // with that of the world that it names
-};
-
-Result<Loaded> load(const std::filesystem::path& path) {
-  Loaded loaded;
-  const auto read = [&](const std::filesystem::path& file) -> Result<std::string> {
-    auto text = text::read_file(file, sim::kMostScenarioBytes);
-    if (text) loaded.text += *text + '\n';
-    return text;
-  };
-  const auto text = read(path);
-  if (!text) return text.error();
-  auto scenario =
-      path.extension() == ".json"
-          ? sim::parse_world(*text)
-          : sim::parse_scenario(*text, [&](const std::string& name) { return read(path.parent_path() / name); });
-  if (!scenario) return Error{path.string() + ": " + scenario.error().message};
-  loaded.scenario = std::move(*scenario);
-  return loaded;
-}
 
 // A run of the grid, or one that is drawn.
 struct Run {
@@ -195,7 +174,8 @@ void print(const std::vector<sim::CompareRow>& rows) {
 
 class Comparison {
  public:
-  Comparison(const SimCompareArguments& arguments, std::vector<std::string> policies, std::vector<Loaded> scenarios)
+  Comparison(const SimCompareArguments& arguments, std::vector<std::string> policies,
+             std::vector<LoadedScenario> scenarios)
       : arguments_(arguments), policies_(std::move(policies)), scenarios_(std::move(scenarios)) {}
 
   int run() {
@@ -328,7 +308,7 @@ class Comparison {
 
   const SimCompareArguments& arguments_;
   const std::vector<std::string> policies_;
-  const std::vector<Loaded> scenarios_;
+  const std::vector<LoadedScenario> scenarios_;
   std::filesystem::path folder_;
   std::vector<Run> runs_;
 };
@@ -336,10 +316,15 @@ class Comparison {
 }  // namespace
 
 int sim_compare(const SimCompareArguments& arguments) {
-  std::vector<Loaded> scenarios;
+  std::vector<LoadedScenario> scenarios;
   for (const auto& path : arguments.files) {
-    auto loaded = load(path);
+    auto loaded = load_scenario(path);
     if (!loaded) return fail(loaded.error().message);
+    if (!arguments.place.empty()) {
+      const auto dealing = sim::deal_relays(arguments.place, 1, loaded->scenario);
+      if (!dealing) return fail(path.string() + ": " + dealing.error().message);
+      loaded->text += "placed by " + arguments.place;  // other runs than those of the file as it is
+    }
     scenarios.push_back(std::move(*loaded));
   }
   auto policies = arguments.policies.empty() ? sim::compare_policies() : arguments.policies;

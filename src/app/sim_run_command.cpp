@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "sim/dealing.h"
 #include "sim/rehearsal.h"
 #include "text/files.h"
 
@@ -109,6 +110,9 @@ int sim_run(const SimRunArguments& arguments) {
   });
   if (!scenario) return fail(arguments.scenario.string() + ": " + scenario.error().message, kWrongUse);
   if (!scenario->islands.empty() && scenario->machines.empty()) return run_islands(*scenario, arguments);
+  if (!arguments.place.empty())
+    if (const auto dealing = sim::deal_relays(arguments.place, arguments.seed, *scenario); !dealing)
+      return fail("--place: " + dealing.error().message, kWrongUse);
   if (!arguments.router.empty()) scenario->router = arguments.router;
   if (arguments.iterations > 0) scenario->iterations = arguments.iterations;
   if (arguments.churn >= 0) {

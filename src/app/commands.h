@@ -105,6 +105,7 @@ struct SimRunArguments {
   std::uint64_t seed = 1;
   std::string router;                // empty: the scenario's
   std::uint64_t iterations = 0;      // 0: the scenario's
+  std::string place;                 // of sim::dealing_rules(): relays are dealt to the stages anew; empty: as it is
   double churn = -1;                 // probability of a crash for each relay and iteration; below 0: the scenario's
   std::filesystem::path trace;       // empty: none
   bool check = false;                // the protocol's rules too

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/ablation_table.h"
 #include "app/assets.h"
 #include "base/ten_locations.h"
 
@@ -95,6 +96,7 @@ Json page_json(const PageContent& content) {
                              {"label", kPlaces[k].label}});
   out["rows"] = Json::array();
   for (const auto& row : content.rows) out["rows"].push_back(row_json(row));
+  out["ideas"] = ablation_json(content.ideas);
   out["timelines"] = Json::array();
   for (const auto& timeline : content.timelines)
     if (first.machines.size() <= kMostLanes && timeline.timeline.bars.size() <= kMostBars)

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/compare.h"
+#include "sim/ablation.h"
 
 namespace tributary::app {
 
@@ -16,6 +16,7 @@ struct PageContent {
   std::string command;  // that makes the page again
   std::vector<sim::Scenario> scenarios;
   std::vector<sim::CompareRow> rows;
+  std::vector<sim::AblationRow> ideas;  // empty: no ablation
   std::vector<PageTimeline> timelines;  // all of the first scenario; those too large to draw are left out
   std::uint64_t seeds = 0, iterations = 0;
 };

@@ -5,7 +5,9 @@
 #include "app/lab_commands.h"
 #include "flow/joining.h"
 #include "flow/router.h"
+#include "sim/ablation.h"
 #include "sim/compare.h"
+#include "sim/dealing.h"
 #include "sim/scenario.h"
 
 namespace tributary::app {
@@ -92,6 +94,27 @@ void add_join(CLI::App& flow, int& code) {
   command->callback([arguments, &code] { code = flow_join(*arguments); });
 }
 
+void add_place(CLI::App& flow, int& code) {
+  auto arguments = std::make_shared<FlowPlaceArguments>();
+  auto* command = flow.add_subcommand("place", "On which stages all relays of a scenario serve, by a published rule");
+  command->add_option("file", arguments->file, "scenario (TOML) or world file (.json)")->required();
+  command->add_option("--router", arguments->rule, "whose rule: dtfm")
+      ->check(CLI::IsMember(sim::dealing_rules()))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the search")->capture_default_str();
+  command->add_flag("--json", arguments->json, "print stages and costs as JSON");
+  command->footer(
+      "Example: tributary flow place examples/ten-locations.toml\n"
+      "What it is worth: tributary sim run examples/ten-locations.toml --place dtfm");
+  command->callback([arguments, &code] { code = flow_place(*arguments); });
+}
+
+// `--place`, of the commands that play scenarios.
+void add_place_option(CLI::App& command, std::string& place) {
+  command.add_option("--place", place, "deal the relays to the stages anew first, by a published rule: dtfm")
+      ->check(CLI::IsMember(sim::dealing_rules()));
+}
+
 void add_play(CLI::App& sim, int& code) {
   auto arguments = std::make_shared<SimPlayArguments>();
   auto* command = sim.add_subcommand("play", "Play a fixed scenario: one iteration, every task and message");
@@ -123,6 +146,7 @@ void add_run(CLI::App& sim, int& code) {
   command->add_option("--seed", arguments->seed, "the same seed gives the same events")->capture_default_str();
   command->add_option("--router", arguments->router, "instead of the scenario's");
   command->add_option("--iterations", arguments->iterations, "instead of the scenario's");
+  add_place_option(*command, arguments->place);
   command->add_option("--churn", arguments->churn, "each relay crashes in an iteration with this probability")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--trace", arguments->trace, "write what every machine did, for Perfetto");
@@ -143,8 +167,16 @@ void add_sim_compare(CLI::App& sim, int& code) {
   command->add_option("files", arguments->files, "scenarios (TOML) or world files (.json)")->required();
   command
       ->add_option("--routers,--policies", arguments->policies,
-                   "of " + policies + " | protocol/ROUTER; default: the first six")
+                   "of " + policies + " | protocol/ROUTER | without/IDEA; default: the first six")
       ->delimiter(',');
+  std::string ideas;
+  for (const auto& idea : sim::ideas()) ideas += (ideas.empty() ? "" : ", ") + idea.name;
+  command
+      ->add_flag("--ablate", arguments->ablate,
+                 "instead of routers: the protocol with each of its ideas off (" + ideas +
+                     "), and what that changes, pair by pair")
+      ->excludes("--routers");
+  add_place_option(*command, arguments->place);
   command->add_option("--churn", arguments->churn, "probabilities that a relay crashes in an iteration")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0))
@@ -160,9 +192,11 @@ void add_sim_compare(CLI::App& sim, int& code) {
       ->capture_default_str();
   command->add_option("--resume", arguments->resume, "folder of finished cells: go on with them, and add to them");
   command->add_option("--html", arguments->html, "write a page with plots, in one file");
-  command->add_flag("--json", arguments->json, "print the rows as a JSON list");
+  command->add_flag("--json", arguments->json,
+                    "print the rows as a JSON list; with --ablate, an object of rows and ideas");
   command->footer(
-      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html");
+      "Example: tributary sim compare examples/ten-locations.toml --churn 0,0.1 --seeds 3 --html comparison.html\n"
+      "         tributary sim compare examples/ten-locations.toml --ablate --churn 0.1 --seeds 4 --resume ablation");
   command->callback([arguments, &code] { code = sim_compare(*arguments); });
 }
 
@@ -186,6 +220,7 @@ void add_flow_commands(CLI::App& flow, int& code) {
   add_compare(flow, code);
   add_generate(flow, code);
   add_join(flow, code);
+  add_place(flow, code);
 }
 void add_sim_commands(CLI::App& sim, int& code) {
   add_run(sim, code);

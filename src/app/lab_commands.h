@@ -45,6 +45,15 @@ struct FlowJoinArguments {
 // On which stage newcomers serve, and what that is worth; or the table of the tests.
 int flow_join(const FlowJoinArguments& arguments);
 
+struct FlowPlaceArguments {
+  std::filesystem::path file;  // a scenario or a world file
+  std::string rule = "dtfm";   // of sim::dealing_rules()
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+// On which stages all relays serve by a published rule, and what that is worth by its own measure.
+int flow_place(const FlowPlaceArguments& arguments);
+
 struct SimPlayArguments {
   std::filesystem::path file;
   bool json = false;
@@ -55,6 +64,8 @@ int sim_play(const SimPlayArguments& arguments);
 struct SimCompareArguments {
   std::vector<std::filesystem::path> files;  // scenarios or world files
   std::vector<std::string> policies;         // empty: all
+  bool ablate = false;                       // instead: the protocol, and the protocol without each of its ideas
+  std::string place;  // of sim::dealing_rules(): relays are dealt to the stages anew; empty: as the files say
   std::vector<double> churn = {0, 0.1, 0.2};
   std::uint64_t seeds = 1;
   std::uint64_t iterations = 11;

@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
+#include "app/ablation_table.h"
 #include "app/assets.h"
 #include "app/compare_page.h"
 #include "app/compare_store.h"
@@ -13,6 +16,8 @@
 #include "app/jobs.h"
 #include "app/lab_commands.h"
 #include "app/progress.h"
+#include "app/scenario_file.h"
+#include "sim/dealing.h"
 #include "text/files.h"
 
 namespace tributary::app {
@@ -21,29 +26,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kDrawnIterations = 3;  // of the runs that are drawn
-
-struct Loaded {
-  sim::Scenario scenario;
-  std::string text;  // with that of the world that it names
-};
-
-Result<Loaded> load(const std::filesystem::path& path) {
-  Loaded loaded;
-  const auto read = [&](const std::filesystem::path& file) -> Result<std::string> {
-    auto text = text::read_file(file, sim::kMostScenarioBytes);
-    if (text) loaded.text += *text + '\n';
-    return text;
-  };
-  const auto text = read(path);
-  if (!text) return text.error();
-  auto scenario =
-      path.extension() == ".json"
-          ? sim::parse_world(*text)
-          : sim::parse_scenario(*text, [&](const std::string& name) { return read(path.parent_path() / name); });
-  if (!scenario) return Error{path.string() + ": " + scenario.error().message};
-  loaded.scenario = std::move(*scenario);
-  return loaded;
-}
 
 // A run of the grid, or one that is drawn.
 struct Run {
@@ -91,8 +73,8 @@ std::string words(const SimCompareArguments& arguments, const std::vector<std::s
     std::snprintf(number, sizeof number, "%.15g", churn);
     churns += (churns.empty() ? "" : ",") + std::string(number);
   }
-  line += " --routers " + list + " --churn " + churns + " --seeds " + std::to_string(arguments.seeds) +
-          " --iterations " + std::to_string(arguments.iterations);
+  line += (arguments.ablate ? std::string(" --ablate") : " --routers " + list) + " --churn " + churns + " --seeds " +
+          std::to_string(arguments.seeds) + " --iterations " + std::to_string(arguments.iterations);
   if (!arguments.html.empty()) line += " --html " + quoted(arguments.html.string());
   return line;
 }
@@ -166,13 +148,13 @@ std::string with_error(double mean, double error, std::size_t runs, int digits) 
 
 void print(const std::vector<sim::CompareRow>& rows) {
   std::printf(
-      "| %-5s | %-17s | %-15s | %-14s | %-10s | %-8s | %-7s | %-6s | %-9s | %-8s | %-7s | %-7s | %-9s | %-11s | "
+      "| %-5s | %-25s | %-15s | %-14s | %-10s | %-8s | %-7s | %-6s | %-9s | %-8s | %-7s | %-7s | %-9s | %-11s | "
       "%-7s |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       "churn", "router", "iteration, s", "accepted/10 s", "parts/10 s", "of bound", "waiting", "wires", "computing",
       "last one", "the end", "redone", "messages", "control, kB", "crashes");
   for (const auto& row : rows) {
     if (row.runs == 0) {
-      std::printf("| %-5.3g | %-17s | no run got to its end: %s |\n", row.churn, row.policy.c_str(),
+      std::printf("| %-5.3g | %-25s | no run got to its end: %s |\n", row.churn, row.policy.c_str(),
                   row.troubles.empty() ? "" : row.troubles.front().c_str());
       continue;
     }
@@ -181,7 +163,7 @@ void print(const std::vector<sim::CompareRow>& rows) {
     if (row.messages >= 0) std::snprintf(messages, sizeof messages, "%.0f", row.messages);
     if (row.control_bytes >= 0) std::snprintf(control, sizeof control, "%.0f", row.control_bytes / 1e3);
     std::printf(
-        "| %-5.3g | %-17s | %-15s | %-14s | %-10.2f | %-8s | %-7.1f | %-6.1f | %-9.1f | %-8.1f "
+        "| %-5.3g | %-25s | %-15s | %-14s | %-10.2f | %-8s | %-7.1f | %-6.1f | %-9.1f | %-8.1f "
         "| %-7.1f | %5.1f %% | %-9s | %-11s | %-7.0f |\n",
         row.churn, row.policy.c_str(), with_error(row.iteration_s, row.iteration_error_s, row.runs, 1).c_str(),
         with_error(row.accepted_per_10_s, row.accepted_error, row.runs, 2).c_str(), row.parts_per_10_s, bound,
@@ -192,7 +174,8 @@ void print(const std::vector<sim::CompareRow>& rows) {
 
 class Comparison {
  public:
-  Comparison(const SimCompareArguments& arguments, std::vector<std::string> policies, std::vector<Loaded> scenarios)
+  Comparison(const SimCompareArguments& arguments, std::vector<std::string> policies,
+             std::vector<LoadedScenario> scenarios)
       : arguments_(arguments), policies_(std::move(policies)), scenarios_(std::move(scenarios)) {}
 
   int run() {
@@ -259,6 +242,24 @@ class Comparison {
     }
   }
 
+  // What each idea changes, by churn.
+  std::vector<sim::AblationRow> ablation() const {
+    std::map<std::tuple<double, std::string, std::size_t, std::uint64_t>, const sim::CompareResult*> results;
+    for (const auto& run : runs_)
+      if (!run.drawn) results[{run.cell.churn, run.cell.policy, run.scenario, run.cell.seed}] = &run.result;
+    std::vector<sim::AblationRow> rows;
+    for (const double churn : arguments_.churn)
+      for (const auto& idea : sim::ideas()) {
+        std::vector<sim::AblationPair> pairs;
+        for (std::size_t k = 0; k < scenarios_.size(); ++k)
+          for (std::uint64_t seed = 1; seed <= arguments_.seeds; ++seed)
+            pairs.push_back(
+                {k, results.at({churn, "protocol", k, seed}), results.at({churn, "without/" + idea.name, k, seed})});
+        rows.push_back(sim::ablation_row(idea.name, churn, pairs));
+      }
+    return rows;
+  }
+
   int tell() const {
     std::vector<sim::CompareRow> rows;
     bool trouble = false;
@@ -271,26 +272,30 @@ class Comparison {
         rows.push_back(sim::summarise(policy, churn, runs));
         trouble |= !rows.back().troubles.empty();
       }
+    const auto ideas = arguments_.ablate ? ablation() : std::vector<sim::AblationRow>();
     if (arguments_.json) {
       Json list = Json::array();
       for (const auto& row : rows) list.push_back(as_json(row));
+      if (arguments_.ablate) list = {{"rows", list}, {"ideas", ablation_json(ideas)}};
       std::printf("%s\n", list.dump().c_str());
     } else {
       print(rows);
+      if (arguments_.ablate) print_ablation(ideas);
     }
     if (!arguments_.html.empty()) {
-      if (const auto written = text::write_file(arguments_.html, page(rows)); !written)
+      if (const auto written = text::write_file(arguments_.html, page(rows, ideas)); !written)
         return fail(written.error().message);
       std::fprintf(stderr, "page in %s: open it in a browser\n", arguments_.html.c_str());
     }
     return trouble ? fail("some runs did not get to their end; their troubles are in the rows of --json") : kDone;
   }
 
-  std::string page(const std::vector<sim::CompareRow>& rows) const {
+  std::string page(const std::vector<sim::CompareRow>& rows, const std::vector<sim::AblationRow>& ideas) const {
     PageContent content;
     content.command = words(arguments_, policies_);
     for (const auto& loaded : scenarios_) content.scenarios.push_back(loaded.scenario);
     content.rows = rows;
+    content.ideas = ideas;
     for (const auto& run : runs_)
       if (run.drawn) content.timelines.push_back({run.cell, run.timeline});
     content.seeds = arguments_.seeds;
@@ -299,11 +304,11 @@ class Comparison {
   }
 
   std::string key(const Run& run) const { return sim::cell_key(scenarios_[run.scenario].text, kVersion, run.cell); }
-  bool slow(std::size_t k) const { return runs_[k].cell.policy.starts_with("protocol"); }
+  bool slow(std::size_t k) const { return sim::plays_protocol(runs_[k].cell.policy); }
 
   const SimCompareArguments& arguments_;
   const std::vector<std::string> policies_;
-  const std::vector<Loaded> scenarios_;
+  const std::vector<LoadedScenario> scenarios_;
   std::filesystem::path folder_;
   std::vector<Run> runs_;
 };
@@ -311,13 +316,22 @@ class Comparison {
 }  // namespace
 
 int sim_compare(const SimCompareArguments& arguments) {
-  std::vector<Loaded> scenarios;
+  std::vector<LoadedScenario> scenarios;
   for (const auto& path : arguments.files) {
-    auto loaded = load(path);
+    auto loaded = load_scenario(path);
     if (!loaded) return fail(loaded.error().message);
+    if (!arguments.place.empty()) {
+      const auto dealing = sim::deal_relays(arguments.place, 1, loaded->scenario);
+      if (!dealing) return fail(path.string() + ": " + dealing.error().message);
+      loaded->text += "placed by " + arguments.place;  // other runs than those of the file as it is
+    }
     scenarios.push_back(std::move(*loaded));
   }
-  const auto& policies = arguments.policies.empty() ? sim::compare_policies() : arguments.policies;
+  auto policies = arguments.policies.empty() ? sim::compare_policies() : arguments.policies;
+  if (arguments.ablate) {
+    policies = {"protocol"};
+    for (const auto& idea : sim::ideas()) policies.push_back("without/" + idea.name);
+  }
   for (const auto& policy : policies)
     if (const auto known = sim::check_policy(policy); !known) return fail(known.error().message, kWrongUse);
   return Comparison(arguments, policies, std::move(scenarios)).run();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "sim/dealing.h"
 #include "sim/rehearsal.h"
 #include "text/files.h"
 
@@ -27,6 +28,8 @@ nlohmann::ordered_json as_json(const sim::Scenario& scenario, const sim::Rehears
                           {"last_s", i.last_s},
                           {"end_s", i.end_s},
                           {"redone_s", i.redone_s},
+                          {"idle_s", i.idle_s},
+                          {"idle_from_s", i.idle_from_s},
                           {"crashes", i.crashes},
                           {"accepted", i.accepted}});
   char trace[17];
@@ -53,12 +56,12 @@ nlohmann::ordered_json as_json(const sim::Scenario& scenario, const sim::Rehears
 void print(const sim::Scenario& scenario, const sim::Rehearsal& rehearsal) {
   std::printf("%s: %zu machines, %u stages, router %s\n", scenario.name.c_str(), scenario.machines.size(),
               static_cast<unsigned>(scenario.stages()), scenario.router.c_str());
-  std::printf("%4s %9s %9s %9s %9s %9s %9s %9s %8s\n", "", "seconds", "waiting", "on wires", "computing", "last one",
-              "the end", "redone", "crashes");
+  std::printf("%4s %9s %9s %9s %9s %9s %9s %9s %9s %8s\n", "", "seconds", "waiting", "on wires", "computing",
+              "last one", "the end", "redone", "idle", "crashes");
   std::size_t row = 0;
   for (const auto& i : rehearsal.iterations)
-    std::printf("%4zu %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %8u\n", ++row, i.duration_s, i.wait_s, i.transfer_s,
-                i.compute_s, i.last_s, i.end_s, i.redone_s, i.crashes);
+    std::printf("%4zu %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %8u\n", ++row, i.duration_s, i.wait_s,
+                i.transfer_s, i.compute_s, i.last_s, i.end_s, i.redone_s, i.idle_s, i.crashes);
   std::printf("mean %.2f s an iteration, %.2f microbatches accepted in 10 s, %.1f %% of the computing done twice\n",
               rehearsal.mean_iteration_s(), rehearsal.accepted_per_10_s(), 100 * rehearsal.redone_share());
   if (scenario.lower_bound_s > 0)
@@ -107,6 +110,9 @@ int sim_run(const SimRunArguments& arguments) {
   });
   if (!scenario) return fail(arguments.scenario.string() + ": " + scenario.error().message, kWrongUse);
   if (!scenario->islands.empty() && scenario->machines.empty()) return run_islands(*scenario, arguments);
+  if (!arguments.place.empty())
+    if (const auto dealing = sim::deal_relays(arguments.place, arguments.seed, *scenario); !dealing)
+      return fail("--place: " + dealing.error().message, kWrongUse);
   if (!arguments.router.empty()) scenario->router = arguments.router;
   if (arguments.iterations > 0) scenario->iterations = arguments.iterations;
   if (arguments.churn >= 0) {

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "flow/planned.h"
 #include "sim/baseline_policies.h"
+#include "sim/dealing.h"
 
 namespace tributary::sim {
 namespace {
@@ -19,21 +20,6 @@ constexpr double kLeastDetection = 0.5;   // s; ours: three mean round trips, at
 constexpr int kSearchTrials = 2500;
 constexpr int kWarmUp = 3;
 
-flow::PredictWorld to_world(const Scenario& scenario, std::int32_t launched) {
-  flow::PredictWorld world;
-  for (const auto& machine : scenario.machines) {
-    const bool data = machine.stage == 0;
-    world.nodes.push_back({machine.stage, data ? 0 : machine.compute_s, data ? machine.compute_s : 0,
-                           data ? launched : static_cast<std::int32_t>(machine.slots)});
-  }
-  world.latency_s = scenario.latency_s;
-  world.bandwidth_Bps = scenario.bandwidth_Bps;
-  world.message_bytes = scenario.message_bytes;
-  world.backward_ratio = scenario.backward_ratio;
-  world.aggregation_bytes = scenario.aggregation_bytes;
-  return world;
-}
-
 class Baseline {
  public:
   Baseline(const Scenario& scenario, const BaselineOptions& options)
@@ -41,7 +27,7 @@ class Baseline {
     const auto most = static_cast<std::int32_t>(scenario.microbatches_per_data_node);
     ours_ = options.policy == "ours";
     for (std::int32_t launched = ours_ ? 1 : most; launched <= most; ++launched)
-      worlds_.push_back(std::make_unique<flow::PredictWorld>(to_world(scenario, launched)));
+      worlds_.push_back(std::make_unique<flow::PredictWorld>(predict_world(scenario, launched)));
     for (const auto& world : worlds_) predictors_.push_back(std::make_unique<flow::Predictor>(*world));
     away_until_.assign(world().nodes.size(), 0);
     double sum = 0;
@@ -334,7 +320,7 @@ Result<BaselineRun> run_baseline(const Scenario& scenario, const BaselineOptions
     for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
     return Error{"no baseline is called \"" + options.policy + "\"; there are " + known};
   }
-  if (auto good = to_world(scenario, 1).check(); !good) return Error{scenario.name + ": " + good.error().message};
+  if (auto good = predict_world(scenario, 1).check(); !good) return Error{scenario.name + ": " + good.error().message};
   if (scenario.microbatches_per_data_node == 0) return Error{scenario.name + ": no microbatches"};
   return Baseline(scenario, options).run();
 }

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "flow/router.h"
+#include "sim/ablation.h"
 #include "sim/baseline.h"
 #include "sim/rehearsal.h"
 
@@ -17,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kProtocol = "protocol";
 constexpr std::string_view kProtocolWith = "protocol/";
+constexpr std::string_view kWithout = "without/";
 constexpr std::uint64_t kWarmUp = 2;
 
 struct Number {
@@ -72,7 +74,9 @@ Result<CompareResult> run_in_event_model(const Scenario& scenario, const Compare
 }
 
 Result<CompareResult> run_protocol(Scenario scenario, const CompareCell& cell, Timeline* timeline) {
-  if (cell.policy != kProtocol) scenario.router = cell.policy.substr(kProtocolWith.size());
+  if (cell.policy.starts_with(kProtocolWith)) scenario.router = cell.policy.substr(kProtocolWith.size());
+  if (cell.policy.starts_with(kWithout))
+    if (const auto off = turn_off(cell.policy.substr(kWithout.size()), scenario); !off) return off.error();
   scenario.iterations = cell.iterations;
   // Nothing else of the scenario's churn: the event model knows only this.
   ScenarioChurn churn;
@@ -133,16 +137,24 @@ Result<void> check_policy(const std::string& policy) {
     if (const auto made = flow::make_router(router); !made) return Error{made.error().message + ", earliest-finish"};
     return {};
   }
+  if (policy.starts_with(kWithout)) {
+    Scenario unused;
+    return turn_off(policy.substr(kWithout.size()), unused);
+  }
   std::string known;
   for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
   return Error{"no policy is called \"" + policy + "\"; there are " + known +
-               ", and protocol/ROUTER with a router of `flow solve`"};
+               ", protocol/ROUTER with a router of `flow solve`, and without/IDEA"};
+}
+
+bool plays_protocol(const std::string& policy) {
+  return policy == kProtocol || policy.starts_with(kProtocolWith) || policy.starts_with(kWithout);
 }
 
 Result<CompareResult> run_cell(const Scenario& scenario, const CompareCell& cell, Timeline* timeline) {
   if (const auto known = check_policy(cell.policy); !known) return known.error();
-  const bool protocol = cell.policy == kProtocol || cell.policy.starts_with(kProtocolWith);
-  return protocol ? run_protocol(scenario, cell, timeline) : run_in_event_model(scenario, cell, timeline);
+  return plays_protocol(cell.policy) ? run_protocol(scenario, cell, timeline)
+                                     : run_in_event_model(scenario, cell, timeline);
 }
 
 std::string cell_key(std::string_view scenario_text, std::string_view version, const CompareCell& cell) {

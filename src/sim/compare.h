@@ -14,7 +14,8 @@
 namespace tributary::sim {
 
 struct CompareCell {
-  // Of compare_policies(), or "protocol/ROUTER" for the protocol with another router than the scenario's.
+  // Of compare_policies(), "protocol/ROUTER" for the protocol with another router than the scenario's, or
+  // "without/IDEA" for the protocol without one of ideas() (ablation.h).
   std::string policy = "protocol";
   double churn = 0;  // each relay crashes in an iteration with this probability; replaces the scenario's churn
   std::uint64_t seed = 1;
@@ -39,6 +40,8 @@ struct CompareResult {
 const std::vector<std::string>& compare_policies();
 // Errors: lists the known ones.
 Result<void> check_policy(const std::string& policy);
+// Whether the real swarm's objects play it, which takes longest.
+bool plays_protocol(const std::string& policy);
 
 // Errors: the policy's name; a scenario that the model cannot hold. `timeline`, if given, gets one iteration.
 Result<CompareResult> run_cell(const Scenario& scenario, const CompareCell& cell, Timeline* timeline = nullptr);

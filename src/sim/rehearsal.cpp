@@ -9,6 +9,7 @@
 #include "flow/router.h"
 #include "sim/checker.h"
 #include "sim/conditions.h"
+#include "sim/idle.h"
 #include "sim/rehearsal_churn.h"
 #include "sim/serial_reference.h"
 #include "sim/symbolic_compute.h"
@@ -235,6 +236,7 @@ class Play {
       std::string name = task.kind == TaskKind::kForward ? "F" : task.kind == TaskKind::kHead ? "H" : "B";
       out_.bars.push_back({node, false, name + to_string(task.microbatch), nanoseconds(begin), nanoseconds(end)});
     }
+    busy_.push_back({since_start(begin), since_start(end)});
     if (task.kind == TaskKind::kEmbedBackward && task.iteration == Iteration(done_))
       ways_[task.microbatch].done_s = since_start(end);
     if (!is_pipeline(task.kind)) return;
@@ -258,6 +260,8 @@ class Play {
                                    : std::string(wire::name_of(message.body));
       out_.bars.push_back({from, true, what + " to " + to_string(to), nanoseconds(begin), nanoseconds(end)});
     }
+    if (message.payload && !std::holds_alternative<wire::StateChunk>(message.body))
+      busy_.push_back({since_start(begin), since_start(arrival)});
     if (!forward && !backward) return;
     const auto& stamp = forward ? forward->stamp : backward->stamp;
     if (stamp.iteration != Iteration(done_)) return;
@@ -278,6 +282,7 @@ class Play {
     ways_.clear();
     computed_.clear();
     moved_.clear();
+    busy_.clear();
     options_.on_progress(done_, run_.iterations);
     if (!counts() || done_ == run_.iterations) return;
     if (done_ == std::max<std::uint64_t>(1, options_.warm_up)) churn_.begin();
@@ -303,6 +308,9 @@ class Play {
     it.wait_s = sum / count - it.compute_s - it.transfer_s;
     it.last_s = last - sum / count;
     it.end_s = it.duration_s - last;
+    const auto idle = longest_gap(std::move(busy_), last_end_, now);
+    it.idle_s = idle.end_s - idle.begin_s;
+    it.idle_from_s = idle.begin_s - last_end_;
     out_.iterations.push_back(it);
   }
 
@@ -321,6 +329,7 @@ class Play {
   std::map<MicrobatchId, Way> ways_;
   std::set<std::tuple<MicrobatchId, StageId, TaskKind>> computed_;
   std::set<std::tuple<MicrobatchId, PartId, bool>> moved_;
+  std::vector<Span> busy_;  // of the running iteration
 };
 
 }  // namespace

@@ -31,6 +31,10 @@ struct RehearsedIteration {
   double last_s = 0;    // from the mean microbatch's end to the last one's
   double end_s = 0;     // from there to the commit: rest of the aggregation, replays, decisions
   double redone_s = 0;  // compute time, of all machines, on what had been computed before
+  // The longest time in which no machine computed anything and no payload of a pass or a sum was on any wire. Words
+  // without payloads, state for newcomers, and what died with its machine are idle.
+  double idle_s = 0;
+  double idle_from_s = 0;  // since the iteration's start
   std::uint32_t crashes = 0;
   std::uint32_t accepted = 0;  // microbatches in the update, with all their parts
 };

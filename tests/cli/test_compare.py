@@ -108,3 +108,26 @@ def test_what_is_wrong_is_named(tributary, scenario, tmp_path):
     assert done.returncode == 1 and "file" in done.stderr
     done = tributary(*words(scenario, "--html", tmp_path / "no" / "such" / "page.html"))
     assert done.returncode == 1 and "page.html" in done.stderr
+
+
+def test_what_each_idea_is_worth(tributary, scenario, tmp_path):
+    ablate = ["sim", "compare", scenario, "--ablate", "--churn", "0.3", "--seeds", 2, "--iterations", 2, "--json"]
+    done = tributary(*ablate, "--resume", tmp_path / "kept")
+    assert done.returncode == 0, done.stderr
+    out = json.loads(done.stdout)
+    names = [row["idea"] for row in out["ideas"]]
+    assert names[:2] == ["early_aggregation", "uneven_shares"] and names[-3:] == ["planned_paths", "fast_detection", "all"]
+    assert [row["policy"] for row in out["rows"]] == ["protocol", *(f"without/{name}" for name in names)]
+    for row in out["ideas"]:
+        assert row["pairs"] == 2 and row["left_out"] == 0
+        for change in (row["iteration_change"], row["per_accepted_change"]):
+            assert change["low"] <= change["mean"] <= change["high"]
+    kept = (tmp_path / "kept" / "cells.txt").read_text()
+    assert len(kept.splitlines()) == 20
+    assert tributary(*ablate, "--resume", tmp_path / "kept", "--jobs", 3).stdout == done.stdout
+    assert (tmp_path / "kept" / "cells.txt").read_text() == kept
+    text = tributary(*ablate[:-1], "--resume", tmp_path / "kept", "--html", tmp_path / "page.html")
+    assert text.returncode == 0 and "| 0.3   | fast_detection " in text.stdout and "95 % interval" in text.stdout
+    assert '"idea":"fast_detection"' in (tmp_path / "page.html").read_text()
+    assert tributary(*ablate, "--routers", "ours").returncode == 2
+    assert tributary("sim", "compare", scenario, "--routers", "without/luck").returncode == 2

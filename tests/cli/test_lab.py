@@ -65,3 +65,23 @@ def test_compare_names_what_is_wrong(tributary):
     done = tributary("sim", "compare", WORLDS[0], "--policies", "luck")
     assert done.returncode == 2 and "swarm-refusing" in done.stderr
     assert tributary("sim", "compare", "nowhere.json").returncode == 1
+
+
+def test_relays_are_dealt_to_stages_as_dtfm_would(tributary):
+    world = SCENARIOS[0].parent / "worlds" / "b0.json"
+    done = tributary("flow", "place", world, "--json")
+    assert done.returncode == 0, done.stderr
+    out = json.loads(done.stdout)
+    assert out["after"]["total_s"] < 0.9 * out["before"]["total_s"]
+    stages = [machine["stage"] for machine in out["machines"]]
+    assert sorted(stages) == sorted(machine["former_stage"] for machine in out["machines"]) and stages[:5] == [0] * 5
+    assert "after: " in tributary("flow", "place", world).stdout
+    times = []
+    for place in ([], ["--place", "dtfm"]):
+        run = tributary("sim", "run", world, "--iterations", 1, "--json", *place)
+        assert run.returncode == 0, run.stderr
+        out = json.loads(run.stdout)
+        assert out["iterations"][0]["idle_s"] < out["iterations"][0]["duration_s"]
+        times.append((out["mean_iteration_s"], out["lower_bound_s"]))
+    assert times[0][0] != times[1][0] and times[0][1] > 0 and times[1][1] == 0
+    assert tributary("flow", "place", world, "--router", "luck").returncode == 2

@@ -47,7 +47,7 @@ function describe() {
 // What the figures say first: ours against the best of the others, at the highest churn.
 function finding() {
   const churn = Math.max(...churns);
-  const mine = (policy) => policy === 'ours' || policy.startsWith('protocol');
+  const mine = (policy) => policy === 'ours' || policy.startsWith('protocol') || policy.startsWith('without/');
   const rows = data.rows.filter((row) => row.churn === churn && row.per_accepted_s !== null && row.runs > 0);
   const own = rows.find((row) => row.policy.startsWith('protocol')) || rows.find((row) => row.policy === 'ours');
   const others = rows.filter((row) => !mine(row.policy));
@@ -159,8 +159,24 @@ function drawShares() {
   });
 }
 
+const number = (value, digits) => (value === null || value === undefined ? '–' : value.toFixed(digits));
+
+function line(tag, texts) {
+  const tr = document.createElement('tr');
+  for (const text of texts) tr.appendChild(document.createElement(tag)).textContent = text;
+  return tr;
+}
+
+function fillIdeas() {
+  element('ideas-section').hidden = data.ideas.length === 0;
+  const signed = (share) => (share === null ? '–' : (share < 0 ? '−' : '+') + Math.abs(100 * share).toFixed(1));
+  const change = (of) => signed(of.mean) + ' % [' + signed(of.low) + ', ' + signed(of.high) + ']';
+  element('ideas').replaceChildren(line('th', ['churn', 'without', 'iteration time', 'time per accepted', 'pairs', 'instead']),
+    ...data.ideas.map((row) => line('td', [row.churn, row.idea, change(row.iteration_change), change(row.per_accepted_change),
+      row.pairs, row.without])));
+}
+
 function fillTable() {
-  const number = (value, digits) => (value === null || value === undefined ? '–' : value.toFixed(digits));
   const columns = [
     ['churn', (row) => row.churn], ['router', (row) => row.policy],
     ['iteration, s', (row) => number(row.iteration_s, 1) + ' ± ' + number(row.iteration_error_s, 1)],
@@ -172,11 +188,6 @@ function fillTable() {
     ['control, kB', (row) => (row.control_bytes === null ? '–' : number(row.control_bytes / 1000, 0))],
     ['deaths', (row) => number(row.crashes, 0)], ['runs', (row) => row.runs],
   ];
-  const line = (tag, texts) => {
-    const tr = document.createElement('tr');
-    for (const text of texts) tr.appendChild(document.createElement(tag)).textContent = text;
-    return tr;
-  };
   element('table').replaceChildren(line('th', columns.map(([name]) => name)), ...data.rows.map((row) => (row.runs ?
     line('td', columns.map(([, value]) => value(row))) : line('td', [row.churn, row.policy, 'no run got to its end']))));
 }
@@ -190,6 +201,7 @@ function drawCharts() {
 }
 
 describe();
+fillIdeas();
 fillTable();
 buttons('share-churn', churns, (churn) => 'churn ' + churn, sharesOf, (churn) => { sharesOf = churn; drawShares(); });
 drawCharts();

@@ -38,6 +38,10 @@ struct Counters {
   std::uint64_t dropped = 0;  // messages that no longer, or do not yet, matter
   std::uint64_t retries = 0;
   std::uint64_t elections = 0;
+  std::uint64_t routing_messages = 0;  // sent by a local router
+  std::uint64_t ill_formed = 0;        // ... received, and no such
+  std::uint64_t routed = 0;            // microbatches that a plan leads over flows that local routers found ...
+  std::uint64_t unrouted = 0;          // ... and the others
   void add(const Counters& other);
 };
 struct CounterRow {
@@ -100,7 +104,7 @@ class Context {
   std::vector<Effect>* effects = nullptr;
   Incarnation incarnation;
   wire::Ledger ledger;
-  std::set<NodeId> dead;   // members of the current plan that the leader called dead
+  std::set<NodeId> dead;  // members of the current plan that the leader called dead
   // To be raised whenever the ledger or the dead change: what could not go on before may go on now.
   std::uint64_t changes = 0;
   std::uint64_t term = 0;  // the highest seen from a leader

@@ -128,6 +128,7 @@ class Sequencer {
   void send_orders();
   bool try_commit();
   wire::Plan next_plan();
+  Chains found_chains(const std::vector<Candidate>& candidates);
   void complete_checkpoints();
 
   Context& context_;
@@ -135,7 +136,7 @@ class Sequencer {
   std::uint64_t active_term_ = 0;
   // What evaluate() saw last, and when it looks again though nothing touches it.
   bool touched_ = true, seen_pending_ = false;
-  bool reported_ = false;      // progress that can wait for more of it
+  bool reported_ = false;  // progress that can wait for more of it
   Time decided_at_ = Time::min();
   std::uint64_t watch_changes_ = 0;
   std::uint64_t seen_index_ = 0;
@@ -144,8 +145,8 @@ class Sequencer {
   std::set<wire::SavedState> shared_saved_;  // by anybody, on the disk that several see
   // Of the running iteration; soft.
   wire::Stamp stamp_;
-  std::size_t excluded_ = 0;          // microbatches ...
-  std::uint64_t excluded_index_ = 0;  // ... and the log's index at which that was seen
+  std::size_t excluded_ = 0;                                // microbatches ...
+  std::uint64_t excluded_index_ = 0;                        // ... and the log's index at which that was seen
   std::vector<std::vector<const wire::Member*>> by_stage_;  // living members; of this decision
   std::vector<NodeId> dead_;                                // members that do not live; of this decision
   std::vector<std::vector<NodeId>> holders_;                // by part, then microbatch; see holders()

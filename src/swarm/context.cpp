@@ -34,6 +34,7 @@ constexpr CounterRow kCounterRows[] = {
     {"ill_formed", &Counters::ill_formed},
     {"routed", &Counters::routed},
     {"unrouted", &Counters::unrouted},
+    {"rechosen", &Counters::rechosen},
 };
 static_assert(sizeof(kCounterRows) / sizeof(CounterRow) * sizeof(std::uint64_t) == sizeof(Counters));
 

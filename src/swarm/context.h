@@ -42,6 +42,7 @@ struct Counters {
   std::uint64_t ill_formed = 0;        // ... received, and no such
   std::uint64_t routed = 0;            // microbatches that a plan leads over flows that local routers found ...
   std::uint64_t unrouted = 0;          // ... and the others
+  std::uint64_t rechosen = 0;          // hops that their sender chose, and the plan had not
   void add(const Counters& other);
 };
 struct CounterRow {

@@ -351,7 +351,7 @@ bool Sequencer::admit_newcomers() {
 // What the local routers of those nodes have found by now.
 Chains Sequencer::found_chains(const std::vector<Candidate>& candidates) {
   const auto& run = context_.options.run;
-  if (!is_local(run.router)) return {};
+  if (!is_local(run.router) || run.router == "swarm") return {};
   std::map<NodeId, StageId> stage_of;
   std::map<NodeId, std::vector<wire::FlowPiece>> pieces;
   for (const auto& candidate : candidates) {

@@ -44,6 +44,7 @@ constexpr Minimum kMinima[] = {
     {"ill_formed", 0},
     {"routed", 100},
     {"unrouted", 10},
+    {"rechosen", 100},
 };
 
 class Churn : public testing::TestWithParam<std::uint64_t> {};

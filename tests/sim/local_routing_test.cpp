@@ -150,6 +150,26 @@ TEST(LocalRouting, GwtfAmongRelaysFindsFlowsAsGoodAsInTheLaboratory) {
   EXPECT_LE(sum / 6, 1.05);
 }
 
+TEST(LocalRouting, SwarmSendersChooseAndNothingIsDoneTwice) {
+  RoutedSwarm swarm({.router = "swarm", .seed = 2, .stages = 3, .replicas = 3});
+  // How often each relay computed in the last iterations, and how slow it is.
+  std::map<NodeId, int> work;
+  ASSERT_TRUE(swarm.reach(3));
+  swarm.world().on_task = [&](NodeId node, const swarm::Task& task, Time, Time) {
+    work[node] += task.kind == swarm::TaskKind::kForward;
+  };
+  ASSERT_TRUE(swarm.reach(6));
+  const auto counters = swarm.world().counters();
+  EXPECT_GT(counters.rechosen, 10u);
+  EXPECT_EQ(counters.duplicates, 0u);
+  EXPECT_EQ(counters.replays, 0u);
+  EXPECT_EQ(counters.repairs, 0u);
+  EXPECT_EQ(counters.retries, 0u);
+  int sum = 0;
+  for (const auto& [node, count] : work) sum += count;
+  EXPECT_EQ(sum, static_cast<int>(3 * swarm.run().microbatches * swarm.run().stages));
+}
+
 class UnderChurn : public testing::TestWithParam<const char*> {};
 
 TEST_P(UnderChurn, BreaksNoRuleAndGoesOnFindingFlows) {

@@ -68,9 +68,4 @@ std::vector<AgentFlow> GwtfAgent::flows() const {
   return flows;
 }
 
-std::unique_ptr<Agent> make_agent(std::string_view router, const AgentSetup& setup) {
-  if (router == "gwtf") return std::make_unique<GwtfAgent>(setup);
-  return nullptr;
-}
-
 }  // namespace tributary::flow

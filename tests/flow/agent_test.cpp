@@ -122,6 +122,16 @@ class Swarm {
       for (std::size_t at = 0; at + 1 < way.size(); ++at) sum += network_.cost(way[at], way[at + 1]).value();
     return sum;
   }
+  // How many units leave the data nodes, and what all cost.
+  std::pair<std::int64_t, Cost> units() {
+    std::pair<std::int64_t, Cost> sum;
+    for (std::uint32_t id = 0; id < network_.size(); ++id)
+      for (const auto& flow : agents_[id]->flows()) {
+        sum.second += flow.units * network_.cost(id, flow.next).value();
+        if (in(network_.data_nodes, id)) sum.first += flow.units;
+      }
+    return sum;
+  }
   // Of those who live.
   Solution optimum() const {
     Network rest = network_;
@@ -225,10 +235,12 @@ TEST(GwtfAgents, GoOnFromTheFlowsThatStood) {
 }
 
 // Words that an honest agent said, to another one than meant, bent, cut or lengthened: refused or of no consequence.
-TEST(GwtfAgents, LiesDoNotBreakThem) {
+class Lies : public testing::TestWithParam<const char*> {};
+
+TEST_P(Lies, AreRefusedOrOfNoConsequence) {
   std::size_t refused = 0, taken = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    Swarm swarm("gwtf", network_of(seed), seed);
+    Swarm swarm(GetParam(), network_of(seed), seed);
     swarm.run(500);
     Random random(seed);
     for (int k = 0; k < 20000; ++k) {
@@ -241,12 +253,44 @@ TEST(GwtfAgents, LiesDoNotBreakThem) {
       ++(swarm.agent(to).receive(from, words) ? taken : refused);
       if (k % 64 == 0) swarm.agent(to).peer_lost(from);
       (void)swarm.agent(to).take_outbox();
+      for (const auto timer : swarm.agent(to).take_timers()) swarm.agent(to).timer(timer);
     }
     for (std::uint32_t id = 0; id < swarm.network().size(); ++id) EXPECT_LE(swarm.agent(id).flows().size(), 1000u);
   }
   EXPECT_GT(refused, 10000u);
   EXPECT_GT(taken, 10000u);
 }
+
+TEST(LabelsAgents, AreExactWithOneDataNode) {
+  for (std::uint64_t seed = 2; seed <= 30; seed += 2) {
+    Swarm swarm("labels", network_of(seed), seed);
+    ASSERT_TRUE(swarm.run()) << "never quiet: " << seed;
+    const auto best = swarm.optimum();
+    EXPECT_EQ(swarm.units().first, best.count) << seed;
+    EXPECT_EQ(swarm.units().second, best.cost) << seed;
+  }
+}
+
+TEST(LabelsAgents, GoOnFromTheFlowsThatStood) {
+  for (std::uint64_t seed = 2; seed <= 20; seed += 2) {
+    const auto network = network_of(seed);
+    Swarm swarm("labels", network, seed);
+    const auto greedy = (*make_router("swarm"))->solve(network, seed);
+    std::vector<AgentPath> flows;
+    for (const auto& flow : greedy->flows) {
+      auto& path = flows.emplace_back();
+      for (const auto id : flow) path.push_back(id.value());
+    }
+    flows.resize(flows.size() / 2);
+    swarm.start(flows);
+    ASSERT_TRUE(swarm.run()) << seed;
+    EXPECT_EQ(swarm.units().first, swarm.optimum().count) << seed;
+    EXPECT_EQ(swarm.units().second, swarm.optimum().cost) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Agents, Lies, testing::Values("gwtf", "labels"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace tributary::flow

@@ -59,13 +59,14 @@ struct SwarmSection {
   std::uint32_t data_nodes = 1;
   std::vector<std::uint32_t> relays;  // replicas of each stage; empty: one process does it all
   std::string wire = "bf16";          // bf16 | fp32 | int8
-  std::string router = "planned";     // earliest-finish | gwtf | swarm | optimal: how microbatches get their paths
-  std::uint32_t voters = 1;           // 1, 3 or 5
-  std::vector<double> slow;           // per relay: factors on its compute time
-  bool move_relays = false;           // to other stages, where that shortens the predicted iteration
-  std::uint32_t slots = 4;            // microbatches that a relay holds between forward and backward
-  std::uint64_t memory_mib = 0;       // of each node of a local swarm; 0: no cap
-  double restart_after_s = 3;         // a node that died is started again after so long; below 0: never
+  std::string router =
+      "planned";                 // earliest-finish | gwtf | labels | swarm | optimal: how microbatches get their paths
+  std::uint32_t voters = 1;      // 1, 3 or 5
+  std::vector<double> slow;      // per relay: factors on its compute time
+  bool move_relays = false;      // to other stages, where that shortens the predicted iteration
+  std::uint32_t slots = 4;       // microbatches that a relay holds between forward and backward
+  std::uint64_t memory_mib = 0;  // of each node of a local swarm; 0: no cap
+  double restart_after_s = 3;    // a node that died is started again after so long; below 0: never
 };
 
 struct NetworkSection {

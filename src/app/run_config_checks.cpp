@@ -68,7 +68,7 @@ void check_training(const TrainingSection& t, Checks& checks) {
 void check_swarm(const RunConfig& config, Checks& checks) {
   const auto& s = config.swarm;
   checks.one_of("swarm.wire", s.wire, {"bf16", "fp32", "int8"});
-  checks.one_of("swarm.router", s.router, {"planned", "earliest-finish", "gwtf", "swarm", "optimal"});
+  checks.one_of("swarm.router", s.router, {"planned", "earliest-finish", "gwtf", "labels", "swarm", "optimal"});
   checks.need(s.voters == 1 || s.voters == 3 || s.voters == 5,
               "swarm.voters is " + std::to_string(s.voters) + "; it must be 1, 3 or 5");
   checks.range("swarm.data_nodes", s.data_nodes, 1, 64);

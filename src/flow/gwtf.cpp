@@ -9,6 +9,7 @@ namespace {
 
 using gwtf::Node;
 using gwtf::NodeSetup;
+using gwtf::Side;
 
 // Message delays, drawn evenly; a round is a mean round trip.
 constexpr std::int64_t kDelayLeast = 50, kDelayMost = 150;
@@ -25,44 +26,30 @@ struct Later {
   }
 };
 
-std::vector<std::uint32_t> places(const Network& network) {
-  std::vector<std::uint32_t> place(network.size(), 0);
-  const auto number = [&](const std::vector<std::uint32_t>& list) {
-    for (std::uint32_t k = 0; k < list.size(); ++k) place[list[k]] = k;
-  };
-  number(network.data_nodes);
-  for (const auto& stage : network.stages) number(stage);
-  return place;
-}
-
 // What each node is told at the start: its own links and who is beside it.
-std::vector<NodeSetup> set_up(const Network& network, const std::vector<std::uint32_t>& place) {
+std::vector<Node> set_up(const Network& network, const GwtfOptions& options, std::uint64_t seed) {
   std::vector<NodeSetup> setups(network.size());
-  const std::size_t stages = network.stages.size();
-  const auto at = [&](std::size_t stage) -> const std::vector<std::uint32_t>& {
-    return stage == 0 || stage == stages + 1 ? network.data_nodes : network.stages[stage - 1];
+  for (std::uint32_t id = 0; id < network.size(); ++id) {
+    setups[id].id = id;
+    setups[id].capacity = network.capacity[id];
+  }
+  for (const std::uint32_t id : network.data_nodes) setups[id].data_node = true;
+  for (const std::uint32_t id : network.stages.front()) setups[id].first_stage = true;
+  std::vector<Node> nodes;
+  for (const auto& setup : setups) nodes.emplace_back(setup, options, mix64(seed, setup.id + 1));
+  const auto beside = [&](const std::vector<std::uint32_t>& stage) {
+    for (const std::uint32_t id : stage)
+      for (const std::uint32_t other : stage)
+        if (other != id) nodes[id].link_up(Side::kBeside, other, 0);
   };
-  for (std::size_t stage = 0; stage <= stages; ++stage)
-    for (const std::uint32_t id : at(stage)) {
-      NodeSetup& setup = setups[id];
-      setup.id = id;
-      setup.data_node = stage == 0;
-      setup.first_stage = stage == 1;
-      setup.capacity = network.capacity[id];
-      setup.place = &place;
-      for (const std::uint32_t other : at(stage))
-        if (other != id) setup.stage.push_back(other);
-      setup.costs.to_next.assign(at(stage + 1).size(), gwtf::kNoLink);
-      setup.costs.from_last.assign(at(stage == 0 ? stages : stage - 1).size(), gwtf::kNoLink);
-    }
+  beside(network.data_nodes);
+  for (const auto& stage : network.stages) beside(stage);
   for (std::uint32_t id = 0; id < network.size(); ++id)
     for (const Link& link : network.links[id]) {
-      setups[id].next.push_back(link.to);
-      setups[id].costs.to_next[place[link.to]] = link.cost;
-      setups[link.to].last.push_back(id);
-      setups[link.to].costs.from_last[place[id]] = link.cost;
+      nodes[id].link_up(Side::kNext, link.to, link.cost);
+      nodes[link.to].link_up(Side::kLast, id, link.cost);
     }
-  return setups;
+  return nodes;
 }
 
 Solution collect(const Network& network, const std::vector<Node>& nodes) {
@@ -87,12 +74,7 @@ Solution collect(const Network& network, const std::vector<Node>& nodes) {
 }  // namespace
 
 Result<Solution> GwtfRouter::solve(const Network& network, std::uint64_t seed) const {
-  const auto place = places(network);
-  std::vector<Node> nodes;
-  for (auto& setup : set_up(network, place)) {
-    const std::uint64_t own_seed = mix64(seed, setup.id + 1);
-    nodes.emplace_back(std::move(setup), options_, own_seed);
-  }
+  std::vector<Node> nodes = set_up(network, options_, seed);
   std::priority_queue<InFlight, std::vector<InFlight>, Later> queue;
   Random random(mix64(seed, 0));
   std::int64_t now = 0;
@@ -112,6 +94,7 @@ Result<Solution> GwtfRouter::solve(const Network& network, std::uint64_t seed) c
     now = next.due;
     Node& node = nodes[next.message.to];
     node.handle(next.message);
+    TRIBUTARY_CHECK(node.ignored() == 0, "a message that fits nothing, though nobody was lost");
     post(node);
   }
   Solution solution = collect(network, nodes);

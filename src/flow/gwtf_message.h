@@ -1,5 +1,8 @@
-// What the nodes of the decentralised router tell each other. Internal to src/flow.
+// What the nodes of the decentralised router tell each other. Internal to src/flow; gwtf_words.h writes them as
+// numbers.
 #pragma once
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -20,12 +23,20 @@ struct HopRef {
   bool operator==(const HopRef&) const = default;
 };
 
-// The costs of a node's links, by the other node's place in its stage; told once, so not copied here.
-struct LinkCosts {
-  std::vector<Cost> to_next;    // kNoLink: none
-  std::vector<Cost> from_last;  // of the stage before
-};
 inline constexpr Cost kNoLink = INT64_MAX / 4;
+
+// The costs of a node's links, by the node at the other end, ascending.
+struct LinkCosts {
+  using List = std::vector<std::pair<std::uint32_t, Cost>>;
+  List to_next, from_last;  // `last`: of the stage before
+
+  // kNoLink: there is none.
+  static Cost of(const List& list, std::uint32_t node) {
+    const auto found = std::lower_bound(list.begin(), list.end(), node,
+                                        [](const auto& entry, std::uint32_t id) { return entry.first < id; });
+    return found == list.end() || found->first != node ? kNoLink : found->second;
+  }
+};
 
 // Downstream to upstream: the cheapest path to each data node that nobody has claimed here.
 struct Offer {
@@ -53,6 +64,11 @@ struct Release {
   HopId hop;
   HopRef by;
 };
+// Downstream to upstream: the path from here on is lost; whoever led to it has none.
+struct Broken {
+  HopId hop;  // of the receiver
+  HopRef by;
+};
 struct CostChange {
   HopId hop;  // of the receiver
   HopRef from;
@@ -70,7 +86,7 @@ struct Propose {
   std::vector<CarriedHop> carried;
   bool room;
   double temperature;
-  const LinkCosts* costs;
+  std::shared_ptr<const LinkCosts> costs;
 };
 enum class Outcome { kNothing, kDone, kAborted };
 struct Proposed {
@@ -103,8 +119,8 @@ struct Abort {
   HopId hop;
 };
 
-using Body =
-    std::variant<Offer, Willing, Claim, Claimed, Release, CostChange, Propose, Proposed, Prepare, Vote, Commit, Abort>;
+using Body = std::variant<Offer, Willing, Claim, Claimed, Release, CostChange, Propose, Proposed, Prepare, Vote, Commit,
+                          Abort, Broken>;
 struct Message {
   std::uint32_t from = 0;
   std::uint32_t to = 0;

@@ -43,63 +43,72 @@ std::vector<CarriedHop> Node::carried() const {
 }
 
 void Node::propose() {
-  if (proposing_ || setup_.data_node || setup_.stage.empty() || proposals_ >= options_.max_proposals) return;
+  if (proposing_ || setup_.data_node || beside_.empty() || proposals_ >= most_proposals_) return;
   const bool cold = proposals_ >= options_.cooling_proposals;
   if (cold ? to_ask_.empty() : (hops_.empty() && to_ask_.empty())) return;
-  std::uint32_t peer = random_.pick(setup_.stage);
+  std::uint32_t peer = random_.pick(beside_);
   if (cold) {
     peer = to_ask_.back();
     to_ask_.pop_back();
   }
   proposing_ = true;
-  send(peer, Propose{carried(), has_room(), temperature(), &setup_.costs});
+  proposed_to_ = peer;
+  send(peer, Propose{carried(), has_room(), temperature(), costs_});
   ++proposals_;
 }
 
 void Node::on(std::uint32_t from, const Proposed& proposed) {
+  if (!proposing_ || from != proposed_to_) {
+    ++ignored_;
+    return;
+  }
   proposing_ = false;
   // Somebody else held a hop; the question is still open.
   if (proposed.outcome != Outcome::kNothing) to_ask_.insert(to_ask_.begin(), from);
 }
 
+std::vector<Node::Priced> Node::price(const std::vector<CarriedHop>& hops, const LinkCosts& their) const {
+  std::vector<Priced> list;
+  list.reserve(hops.size());
+  for (const auto& hop : hops)
+    list.push_back({&hop, LinkCosts::of(their.from_last, hop.last.node), LinkCosts::of(their.to_next, hop.next.node),
+                    LinkCosts::of(costs_->from_last, hop.last.node), LinkCosts::of(costs_->to_next, hop.next.node)});
+  return list;
+}
+
 // Moves that involve one hop of each: an exchange of next hops (request change; one target only), and of places.
-void Node::consider_pair(const Propose& propose, const CarriedHop& f, const CarriedHop& g,
-                         std::vector<Move>& moves) const {
-  const auto place = [&](const HopRef& hop) { return (*setup_.place)[hop.node]; };
-  const LinkCosts &their = *propose.costs, &own = setup_.costs;
-  const std::uint32_t a = place(f.next), b = place(g.next);
-  const Cost next_now = their.to_next[a] + own.to_next[b];
-  const Cost next_then = their.to_next[b] + own.to_next[a];
-  if (f.target == g.target && a != b && next_then < kNoLink)
-    moves.push_back({MoveKind::kChange, f, g, next_now - next_then});
-  if (options_.published_moves_only || !f.last || !g.last) return;
-  const std::uint32_t p = place(f.last), q = place(g.last);
-  if (p == q && (a == b || f.target == g.target)) return;  // nothing, or the same as a change
-  const Cost last_now = their.from_last[p] + own.from_last[q];
-  const Cost last_then = their.from_last[q] + own.from_last[p];
+void Node::consider_pair(const Priced& f, const Priced& g, std::vector<Move>& moves) const {
+  const bool same_target = f.hop->target == g.hop->target, same_next = f.hop->next.node == g.hop->next.node;
+  const Cost next_now = f.their_next + g.own_next;
+  const Cost next_then = g.their_next + f.own_next;
+  if (same_target && !same_next && next_then < kNoLink)
+    moves.push_back({MoveKind::kChange, *f.hop, *g.hop, next_now - next_then});
+  if (options_.published_moves_only || !f.hop->last || !g.hop->last) return;
+  const bool same_last = f.hop->last.node == g.hop->last.node;
+  if (same_last && (same_next || same_target)) return;  // nothing, or the same as a change
+  const Cost last_now = f.their_last + g.own_last;
+  const Cost last_then = g.their_last + f.own_last;
   if (last_then < kNoLink && next_then < kNoLink)
-    moves.push_back({MoveKind::kPlaces, f, g, last_now + next_now - last_then - next_then});
+    moves.push_back({MoveKind::kPlaces, *f.hop, *g.hop, last_now + next_now - last_then - next_then});
 }
 
 // All moves between the proposer and this node are weighed; the proposer's temperature decides.
 std::optional<Node::Move> Node::choose(const Propose& propose) {
-  const auto place = [&](const HopRef& hop) { return (*setup_.place)[hop.node]; };
-  const LinkCosts &their = *propose.costs, &own = setup_.costs;
   std::vector<Move> moves;
   const auto mine = carried();
-  for (const auto& f : propose.carried) {
-    for (const auto& g : mine) consider_pair(propose, f, g, moves);
-    if (!f.last || !has_room()) continue;
-    const Cost then = own.from_last[place(f.last)] + own.to_next[place(f.next)];
-    const Cost now = their.from_last[place(f.last)] + their.to_next[place(f.next)];
-    if (then < kNoLink) moves.push_back({MoveKind::kTake, f, {}, now - then});
+  const auto own = price(mine, *propose.costs);
+  for (const auto& f : price(propose.carried, *propose.costs)) {
+    if (f.their_next >= kNoLink || (f.hop->last && f.their_last >= kNoLink)) continue;
+    for (const auto& g : own) consider_pair(f, g, moves);
+    if (!f.hop->last || !has_room()) continue;
+    const Cost then = f.own_last + f.own_next;
+    if (then < kNoLink) moves.push_back({MoveKind::kTake, *f.hop, {}, f.their_last + f.their_next - then});
   }
   if (propose.room) {
-    for (const auto& g : mine) {
-      if (!g.last) continue;
-      const Cost then = their.from_last[place(g.last)] + their.to_next[place(g.next)];
-      const Cost now = own.from_last[place(g.last)] + own.to_next[place(g.next)];
-      if (then < kNoLink) moves.push_back({MoveKind::kGive, {}, g, now - then});
+    for (const auto& g : own) {
+      if (!g.hop->last) continue;
+      const Cost then = g.their_last + g.their_next;
+      if (then < kNoLink) moves.push_back({MoveKind::kGive, {}, *g.hop, g.own_last + g.own_next - then});
     }
   }
   // Staying is one of the choices, with gain 0.
@@ -137,6 +146,7 @@ void Node::prepare(std::uint32_t proposer, const Move& move) {
     prepare.transaction = id;
     prepare.hop = hop.hop;
     transaction.parties.push_back(hop);
+    transaction.awaited.push_back(hop);
     send(hop.node, prepare);
   };
   const bool places = move.kind == MoveKind::kPlaces;
@@ -182,24 +192,51 @@ void Node::on(std::uint32_t from, const Prepare& prepare) {
 }
 
 void Node::on(std::uint32_t from, const Vote& vote) {
-  Transaction& transaction = transactions_.at(vote.transaction);
-  ++transaction.votes;
-  if (vote.yes) {
-    transaction.locked.push_back({from, vote.made ? vote.made : vote.hop});
-    if (vote.made) transaction.made = vote.made;
-  } else {
-    transaction.refused = true;
+  const auto found = transactions_.find(vote.transaction);
+  const HopRef party{from, vote.made ? 0 : vote.hop};
+  if (found != transactions_.end()) {
+    auto& awaited = found->second.awaited;
+    const auto at = std::find(awaited.begin(), awaited.end(), party);
+    if (at != awaited.end()) {
+      awaited.erase(at);
+      if (vote.yes) {
+        found->second.locked.push_back({from, vote.made ? vote.made : vote.hop});
+        if (vote.made) found->second.made = vote.made;
+      } else {
+        found->second.refused = true;
+      }
+      if (awaited.empty()) finish(vote.transaction);
+      return;
+    }
   }
-  if (transaction.votes == transaction.parties.size()) finish(vote.transaction);
+  ++ignored_;
+  if (vote.yes) send(from, Abort{vote.transaction, vote.made ? vote.made : vote.hop});
+}
+
+// A party or proposer that is lost: nothing can be agreed with it.
+void Node::lose_votes(std::uint32_t peer) {
+  std::vector<TransactionId> ended;
+  for (auto& [id, transaction] : transactions_) {
+    const auto of_peer = [&](const HopRef& hop) { return hop.node == peer; };
+    if (transaction.proposer != peer && std::none_of(transaction.parties.begin(), transaction.parties.end(), of_peer))
+      continue;
+    transaction.refused = true;
+    std::erase_if(transaction.awaited, of_peer);
+    std::erase_if(transaction.locked, of_peer);
+    if (transaction.awaited.empty()) ended.push_back(id);
+  }
+  for (const auto id : ended) finish(id);
 }
 
 void Node::finish(TransactionId id) {
-  const Transaction transaction = std::move(transactions_.at(id));
+  Transaction transaction = std::move(transactions_.at(id));
   transactions_.erase(id);
   if (transaction.move.kind == MoveKind::kTake) {
     --reserved_;
   } else {
-    unlock(hops_.at(transaction.move.own.hop));
+    const HopId own = transaction.move.own.hop;
+    if (hops_.at(own).broken) transaction.refused = true;
+    unlock(own);
   }
   if (transaction.refused) {
     for (const HopRef& hop : transaction.locked) send(hop.node, Abort{id, hop.hop});
@@ -257,15 +294,18 @@ void Node::commit(TransactionId id, const Transaction& transaction) {
 
 void Node::on(std::uint32_t, const Commit& commit) {
   const auto found = hops_.find(commit.hop);
-  TRIBUTARY_CHECK(found != hops_.end() && found->second.lock == commit.transaction, "a commit without its lock");
-  if (commit.free) {
+  if (found == hops_.end() || found->second.lock != commit.transaction || !commit.transaction) {
+    ++ignored_;
+    return;
+  }
+  Hop& hop = found->second;
+  if (commit.free && !hop.sink) {
     hops_.erase(found);
     return changed();
   }
-  Hop& hop = found->second;
   hop.pending = false;
-  if (commit.target) hop.target = *commit.target;
-  if (commit.next) {
+  if (commit.target && !hop.sink) hop.target = *commit.target;
+  if (commit.next && !hop.sink) {
     hop.next = *commit.next;
     hop.next_cost_version = 0;
     if (hop.early && hop.early->from == hop.next) {
@@ -273,20 +313,23 @@ void Node::on(std::uint32_t, const Commit& commit) {
       hop.next_cost_version = hop.early->cost_version;
     }
     hop.early.reset();
+    if (link(hop.next) == kNoLink) hop.broken = hop.next;  // lost while this was agreed upon
   }
   if (commit.last) hop.last = *commit.last;
-  unlock(hop);
-  tell_cost(commit.hop, hop);
+  if (hop.last && LinkCosts::of(costs_->from_last, hop.last.node) == kNoLink) hop.last = {};
+  unlock(commit.hop);
+  if (const auto still = hops_.find(commit.hop); still != hops_.end()) tell_cost(commit.hop, still->second);
   changed();
 }
 
 void Node::on(std::uint32_t, const Abort& abort) {
   const auto found = hops_.find(abort.hop);
-  TRIBUTARY_CHECK(found != hops_.end() && found->second.lock == abort.transaction, "an abort without its lock");
-  if (found->second.pending) {
+  if (found == hops_.end() || found->second.lock != abort.transaction || !abort.transaction) {
+    ++ignored_;
+  } else if (found->second.pending) {
     hops_.erase(found);  // room that a move did not take after all
   } else {
-    unlock(found->second);
+    unlock(abort.hop);
   }
 }
 

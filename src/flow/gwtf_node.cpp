@@ -5,22 +5,26 @@
 
 namespace tributary::flow::gwtf {
 
-Node::Node(NodeSetup setup, const GwtfOptions& options, std::uint64_t seed)
-    : setup_(std::move(setup)), options_(options), random_(seed) {
-  Cost sum = 0;
-  std::int64_t count = 0;
-  for (const auto* costs : {&setup_.costs.to_next, &setup_.costs.from_last})
-    for (const Cost cost : *costs)
-      if (cost != kNoLink) {
-        sum += cost;
-        ++count;
-      }
-  mean_link_ = count ? sum / count : 0;
+Node::Node(const NodeSetup& setup, const GwtfOptions& options, std::uint64_t seed)
+    : setup_(setup), options_(options), random_(seed), most_proposals_(options.max_proposals) {}
+
+void Node::adopt(HopId id, std::uint32_t target, HopRef last, HopRef next, bool sink, HopId highest) {
+  Hop& hop = hops_[id];
+  hop.target = target;
+  hop.last = last;
+  hop.next = next;
+  hop.sink = sink;
+  hop.pending = hop.adopted = !sink;
+  next_hop_ = std::max(next_hop_, highest + 1);
 }
 
 void Node::start() {
+  started_ = true;
   if (setup_.data_node) {
-    for (std::int32_t k = 0; k < setup_.capacity; ++k) {
+    for (auto left =
+             setup_.capacity - static_cast<std::int32_t>(std::count_if(
+                                   hops_.begin(), hops_.end(), [](const auto& hop) { return hop.second.sink; }));
+         left > 0; --left) {
       Hop& hop = hops_[next_hop_++];
       hop.target = setup_.id;
       hop.sink = true;
@@ -35,6 +39,7 @@ void Node::handle(const Message& message) {
 }
 
 void Node::settle() {
+  if (!started_) return;
   tell_offers();
   tell_willing();
   claim();
@@ -50,7 +55,7 @@ std::int32_t Node::used() const {
 
 bool Node::wanted() const {
   if (setup_.data_node) return true;
-  return std::any_of(setup_.last.begin(), setup_.last.end(), [&](std::uint32_t peer) {
+  return std::any_of(last_.begin(), last_.end(), [&](std::uint32_t peer) {
     const auto found = willing_.find(peer);
     return found == willing_.end() || found->second.willing;
   });
@@ -67,7 +72,7 @@ void Node::tell_offers() {
   if (paths == offered_) return;
   offered_ = paths;
   ++offer_version_;
-  for (const std::uint32_t peer : setup_.last) send(peer, Offer{offer_version_, paths});
+  for (const std::uint32_t peer : last_) send(peer, Offer{offer_version_, paths});
 }
 
 void Node::tell_willing() {
@@ -75,7 +80,7 @@ void Node::tell_willing() {
   if (willing == told_willing_) return;
   told_willing_ = willing;
   ++willing_version_;
-  for (const std::uint32_t peer : setup_.next) send(peer, Willing{willing_version_, willing});
+  for (const std::uint32_t peer : next_) send(peer, Willing{willing_version_, willing});
 }
 
 void Node::claim() {
@@ -86,7 +91,7 @@ void Node::claim() {
   for (const auto& [peer, offer] : offers_)
     for (const auto& [target, path] : offer.paths) {
       if (setup_.data_node && target != setup_.id) continue;
-      if (setup_.first_stage && setup_.costs.from_last[(*setup_.place)[target]] == kNoLink) continue;
+      if (setup_.first_stage && LinkCosts::of(costs_->from_last, target) == kNoLink) continue;
       const Cost total = path + link({peer, 0});
       if (total >= least) continue;
       least = total;
@@ -98,7 +103,8 @@ void Node::claim() {
   Hop& hop = hops_[claim.hop];
   hop.target = claim.target;
   hop.pending = true;
-  claiming_ = true;
+  claiming_ = claim.hop;
+  claimed_from_ = from;
   send(from, claim);
 }
 
@@ -128,6 +134,10 @@ void Node::on(std::uint32_t from, const Willing& willing) {
 }
 
 void Node::on(std::uint32_t from, const Claim& claim) {
+  if (LinkCosts::of(costs_->from_last, from) == kNoLink) {
+    ++ignored_;
+    return;
+  }
   HopId given = 0;
   Cost least = claim.most + 1;
   for (const auto& [id, hop] : hops_) {
@@ -147,7 +157,13 @@ void Node::on(std::uint32_t from, const Claim& claim) {
 }
 
 void Node::on(std::uint32_t from, const Claimed& claimed) {
-  claiming_ = false;
+  if (!claiming_ || claimed.hop != claiming_ || from != claimed_from_) {
+    ++ignored_;
+    // A claim that was given up in the meantime: so is what came of it.
+    if (claimed.given) send(from, Release{claimed.given, {setup_.id, claimed.hop}});
+    return;
+  }
+  claiming_ = 0;
   if (!claimed.given) {
     hops_.erase(claimed.hop);
     return on(from, claimed.offer);
@@ -176,25 +192,53 @@ void Node::on(std::uint32_t, const Release& release) {
   }
 }
 
-void Node::unlock(Hop& hop) {
+void Node::on(std::uint32_t, const Broken& broken) {
+  const auto found = hops_.find(broken.hop);
+  if (found == hops_.end()) return;
+  Hop& hop = found->second;
+  if (hop.lock) {
+    hop.broken = broken.by;
+  } else if (hop.next == broken.by && !hop.sink) {
+    break_hop(broken.hop);
+  }
+}
+
+void Node::unlock(HopId id) {
+  Hop& hop = hops_.at(id);
   hop.lock = 0;
   if (hop.released && hop.last == *hop.released) hop.last = {};
   hop.released.reset();
+  const auto broken = std::exchange(hop.broken, std::nullopt);
+  if (broken && hop.next == *broken && !hop.sink) break_hop(id);
+}
+
+// The path from here on is lost: whoever comes before shall look for another.
+void Node::break_hop(HopId id) {
+  const Hop& hop = hops_.at(id);
+  if (hop.last) send(hop.last.node, Broken{hop.last.hop, {setup_.id, id}});
+  if (claiming_ == id) claiming_ = 0;
+  hops_.erase(id);
+  changed();
 }
 
 void Node::on(std::uint32_t, const CostChange& change) {
   const auto found = hops_.find(change.hop);
   if (found == hops_.end()) return;
   Hop& hop = found->second;
-  if (hop.pending || hop.next != change.from) {
+  const bool confirmed = hop.adopted && hop.next == change.from && link(hop.next) != kNoLink;
+  if ((hop.pending && !confirmed) || hop.next != change.from) {
     if (!hop.early || hop.early->from != change.from || hop.early->cost_version < change.cost_version)
       hop.early = change;
     return;
   }
   if (change.cost_version <= hop.next_cost_version) return;
   hop.next_cost_version = change.cost_version;
-  if (hop.next_cost == change.cost) return;
+  if (hop.next_cost == change.cost && !confirmed) return;
   hop.next_cost = change.cost;
+  if (confirmed) {
+    hop.pending = hop.adopted = false;
+    changed();
+  }
   tell_cost(change.hop, hop);
 }
 
@@ -205,7 +249,7 @@ void Node::tell_cost(HopId id, Hop& hop) {
 
 // The present state is new to every replica of the stage.
 void Node::changed() {
-  to_ask_ = setup_.stage;
+  to_ask_ = beside_;
   random_.shuffle(to_ask_);
 }
 

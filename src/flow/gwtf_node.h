@@ -9,9 +9,15 @@
 // Safety: the head of a path belongs to one claimant, given by its holder. A move changes up to six hops; its
 // coordinator has each of them locked by its own node, which checks first that it still is as believed. A lock is never
 // waited for: whoever finds one says no, and the move is aborted everywhere. Locked hops change by Commit only.
+//
+// Links come and go while it works (link_up, peer_lost). What was under way with a lost peer is given up: its votes
+// count as noes, its locks end, paths through it are free again downstream and broken upstream. Nothing that a message
+// says can do more than spoil flows: what fits no hop, lock or link of this node is ignored and counted.
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -25,10 +31,9 @@ struct NodeSetup {
   bool data_node = false;
   bool first_stage = false;
   std::int32_t capacity = 0;
-  std::vector<std::uint32_t> last, next, stage;  // neighbours with a link; other replicas of the own stage
-  LinkCosts costs;
-  const std::vector<std::uint32_t>* place = nullptr;  // of every node within its stage
 };
+// Where a peer stands as seen from here: in the next stage, in the one before, or beside (another replica).
+enum class Side { kNext, kLast, kBeside };
 
 struct Hop {
   std::uint32_t target = 0;
@@ -38,19 +43,33 @@ struct Hop {
   std::uint64_t cost_version = 0;  // of the own cost, as told upstream
   TransactionId lock = 0;
   bool pending = false;             // claimed, or promised to a move, but not yet ours
+  bool adopted = false;             // pending: a flow of before, until the next hop says what it costs
   bool sink = false;                // a data node's end of a path
   std::optional<CostChange> early;  // about a next hop that a commit under way will give us
   std::optional<HopRef> released;   // by a last hop that a commit under way may give us
+  std::optional<HopRef> broken;     // likewise, by a next hop
 };
 
 class Node {
  public:
-  Node(NodeSetup setup, const GwtfOptions& options, std::uint64_t seed);
+  Node(const NodeSetup& setup, const GwtfOptions& options, std::uint64_t seed);
+  // A flow that stands already, in which this node has the hop `id`; before start(). No id that is adopted anywhere is
+  // above `highest`.
+  void adopt(HopId id, std::uint32_t target, HopRef last, HopRef next, bool sink, HopId highest);
   void start();
+  // A link to that peer, or what it costs now; `cost` counts for nothing beside.
+  void link_up(Side side, std::uint32_t peer, Cost cost);
+  // Neither a message comes from it any more, nor does one reach it, until link_up().
+  void peer_lost(std::uint32_t peer);
+  // So many more proposals; and adopted flows that nobody confirmed by now are given up.
+  void renew(int proposals);
   void handle(const Message& message);
   std::vector<Message> take_outbox() { return std::exchange(outbox_, {}); }
 
   const std::map<HopId, Hop>& hops() const { return hops_; }
+  const LinkCosts& costs() const { return *costs_; }
+  // Messages that fitted nothing here. None as long as no peer is lost.
+  std::uint64_t ignored() const { return ignored_; }
 
  private:
   enum class MoveKind { kChange, kPlaces, kTake, kGive };
@@ -62,9 +81,9 @@ class Node {
   struct Transaction {
     std::uint32_t proposer = 0;
     Move move;
-    std::vector<HopRef> parties;
+    std::vector<HopRef> parties;  // asked, in this order
+    std::vector<HopRef> awaited;  // not yet answered
     std::vector<HopRef> locked;
-    std::size_t votes = 0;
     bool refused = false;
     HopId made = 0;  // by the proposer
   };
@@ -81,6 +100,7 @@ class Node {
   void on(std::uint32_t from, const Vote& vote);
   void on(std::uint32_t from, const Commit& commit);
   void on(std::uint32_t from, const Abort& abort);
+  void on(std::uint32_t from, const Broken& broken);
 
   void send(std::uint32_t to, Body body) { outbox_.push_back({setup_.id, to, std::move(body)}); }
   // What follows from any change: offers, willingness, claims, releases, the next proposal.
@@ -95,15 +115,24 @@ class Node {
   std::int32_t used() const;
   bool has_room() const { return used() < setup_.capacity; }
   bool wanted() const;
-  Cost link(const HopRef& next) const { return setup_.costs.to_next[(*setup_.place)[next.node]]; }
+  Cost link(const HopRef& next) const { return LinkCosts::of(costs_->to_next, next.node); }
   Cost cost(const Hop& hop) const { return hop.sink ? 0 : link(hop.next) + hop.next_cost; }
   void tell_cost(HopId id, Hop& hop);
-  void unlock(Hop& hop);
+  void unlock(HopId id);
+  void break_hop(HopId id);
+  void lose_votes(std::uint32_t peer);
+  void find_mean_link();
   double temperature() const;
 
   std::vector<CarriedHop> carried() const;
+  // A hop with what the links at its ends cost the proposer and this node.
+  struct Priced {
+    const CarriedHop* hop;
+    Cost their_last, their_next, own_last, own_next;
+  };
+  std::vector<Priced> price(const std::vector<CarriedHop>& hops, const LinkCosts& their) const;
   std::optional<Move> choose(const Propose& propose);
-  void consider_pair(const Propose& propose, const CarriedHop& f, const CarriedHop& g, std::vector<Move>& moves) const;
+  void consider_pair(const Priced& f, const Priced& g, std::vector<Move>& moves) const;
   void prepare(std::uint32_t proposer, const Move& move);
   void commit(TransactionId id, const Transaction& transaction);
   void finish(TransactionId id);
@@ -112,7 +141,11 @@ class Node {
   const GwtfOptions options_;
   Random random_;
   Cost mean_link_ = 0;
+  std::vector<std::uint32_t> last_, next_, beside_;  // peers, in the order of link_up()
+  std::shared_ptr<const LinkCosts> costs_ = std::make_shared<LinkCosts>();
   std::vector<Message> outbox_;
+  bool started_ = false;
+  std::uint64_t ignored_ = 0;
 
   std::map<HopId, Hop> hops_;
   HopId next_hop_ = 1;
@@ -122,10 +155,12 @@ class Node {
   std::vector<std::pair<std::uint32_t, Cost>> offered_;  // what was told last
   std::uint64_t offer_version_ = 0, willing_version_ = 0;
   bool told_willing_ = true;  // what peers assume at first
-  bool claiming_ = false;
+  HopId claiming_ = 0;        // the hop that a claim is out for
+  std::uint32_t claimed_from_ = 0;
 
   bool proposing_ = false;
-  int proposals_ = 0;
+  std::uint32_t proposed_to_ = 0;
+  int proposals_ = 0, most_proposals_;
   std::vector<std::uint32_t> to_ask_;  // once cold: replicas that have not yet said "no move" to the present state
   std::map<TransactionId, Transaction> transactions_;
   std::uint64_t next_transaction_ = 1;

@@ -40,19 +40,20 @@ std::vector<Node> set_up(const Network& network, const LabelsOptions& options) {
     setups[id].id = id;
     setups[id].capacity = network.capacity[id];
     setups[id].sides = 2 * network.size();
-    for (const Link& link : network.links[id]) {
-      setups[id].next.emplace_back(link.to, link.cost);
-      setups[link.to].last.emplace_back(id, link.cost);
-      dearest = std::max(dearest, link.cost);
-    }
+    for (const Link& link : network.links[id]) dearest = std::max(dearest, link.cost);
   }
   for (const std::uint32_t data : network.data_nodes) setups[data].data_node = true;
   for (const std::uint32_t relay : network.stages.back()) setups[relay].last_stage = true;
   std::vector<Node> nodes;
   for (auto& setup : setups) {
     setup.one_flow = (dearest + 1) * static_cast<Cost>(2 * network.size() + 2);
-    nodes.emplace_back(std::move(setup), options);
+    nodes.emplace_back(setup, options);
   }
+  for (std::uint32_t id = 0; id < network.size(); ++id)
+    for (const Link& link : network.links[id]) {
+      nodes[id].link_up(true, link.to, link.cost);
+      nodes[link.to].link_up(false, id, link.cost);
+    }
   return nodes;
 }
 
@@ -113,6 +114,7 @@ Result<Solution> LabelsRouter::solve(const Network& network, std::uint64_t seed,
   };
   for (std::uint32_t id = 0; id < nodes.size(); ++id) {
     nodes[id].start();
+    nodes[id].walk();
     post(id);
   }
   std::int64_t next_point = 0;
@@ -129,6 +131,7 @@ Result<Solution> LabelsRouter::solve(const Network& network, std::uint64_t seed,
     } else {
       nodes[next.node].handle(in_flight.extract(next.order).mapped());
     }
+    TRIBUTARY_CHECK(nodes[next.node].ignored() == 0, "a message that fits nothing, though nobody was lost");
     post(next.node);
   }
   if (progress) progress->points.push_back(standing(network, nodes, last_message));

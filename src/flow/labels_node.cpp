@@ -6,27 +6,51 @@
 
 namespace tributary::flow::labels {
 
-Node::Node(NodeSetup setup, const LabelsOptions& options) : setup_(std::move(setup)), length_(options.first_length) {
-  const auto peers = [](const auto& links) {
-    std::vector<Peer> list;
-    for (const auto& [node, cost] : links) list.push_back({node, cost, {}, false});
-    return list;
-  };
-  next_ = peers(setup_.next);
-  last_ = peers(setup_.last);
+Node::Node(const NodeSetup& setup, const LabelsOptions& options) : setup_(setup), length_(options.first_length) {
   own_[0].path = {{in_side(setup_.id), 0}};
   own_[1].path = {{out_side(setup_.id), 0}};
 }
 
+void Node::adopt(std::uint32_t from, std::uint32_t to) {
+  ++flows_in_[from];
+  ++flows_out_[to];
+  ++load_;
+}
+
 void Node::start() {
+  started_ = true;
   timers_.push_back(Timer::kGrow);
   soon(false);
   soon(true);
+}
+
+void Node::walk() {
   if (!setup_.data_node) return;
-  for (std::int32_t k = 0; k < setup_.capacity; ++k) {
+  for (auto missing = setup_.capacity - load_ - reserved_room_; missing > 0; --missing) {
     ++reserved_room_;
     walk_on({Walk::kForward, 0, {setup_.id}});
   }
+}
+
+void Node::link_up(bool to_next, std::uint32_t node, Cost cost) {
+  auto& peers = to_next ? next_ : last_;
+  if (Peer* known = peer(peers, node)) {
+    known->cost = cost;
+  } else {
+    peers.push_back({node, cost, {}, false});
+    // What the new one has not heard; an out side matters only to those that this node sends to.
+    const auto units = flows_out_.find(node);
+    const bool matters = !to_next || (units != flows_out_.end() && units->second > 0);
+    if (own_[to_next].version > 0 && matters) send(node, LabelUpdate{own_[to_next].path.front().side, own_[to_next]});
+  }
+  if (started_) soon(to_next);
+}
+
+void Node::peer_lost(std::uint32_t node) {
+  for (auto* peers : {&next_, &last_}) std::erase_if(*peers, [&](const Peer& each) { return each.node == node; });
+  if (!started_) return;
+  soon(false);
+  soon(true);
 }
 
 void Node::handle(const Message& message) {
@@ -50,8 +74,7 @@ void Node::handle(Timer timer) {
 
 Node::Peer* Node::peer(std::vector<Peer>& peers, std::uint32_t node) {
   const auto found = std::find_if(peers.begin(), peers.end(), [&](const Peer& each) { return each.node == node; });
-  TRIBUTARY_CHECK(found != peers.end(), "a message from a stranger");
-  return &*found;
+  return found == peers.end() ? nullptr : &*found;
 }
 
 // Any change is looked at after a short while, together with those that follow.
@@ -63,7 +86,12 @@ void Node::soon(bool out) {
 void Node::on(const LabelUpdate& update) {
   const std::uint32_t from = node_of(update.side);
   const bool of_next = !is_out(update.side);
-  Label& known = peer(of_next ? next_ : last_, from)->label;
+  Peer* const sender = peer(of_next ? next_ : last_, from);
+  if (!sender || update.label.path.empty() || update.label.path.front().side != update.side) {
+    ++ignored_;
+    return;
+  }
+  Label& known = sender->label;
   if (update.label.version <= known.version) return;
   known = update.label;
   soon(of_next);
@@ -188,7 +216,37 @@ void Node::token_is_back() {
   soon(true);
 }
 
+// Whether it visits a side of this node, and all that it asks of it is of links that there are.
+bool Node::plausible(const Token& token) {
+  const auto& cycle = token.cycle;
+  if (cycle.size() < 2 || cycle.size() > setup_.sides || token.at > cycle.size()) return false;
+  const auto side = [&](std::size_t index) { return cycle[index % cycle.size()]; };
+  for (std::size_t k = 0; k < cycle.size(); ++k) {
+    if (node_of(side(k)) != setup_.id) continue;
+    for (const Side beside : {side(k + 1), side(k + cycle.size() - 1)}) {
+      const bool own = node_of(beside) == setup_.id;
+      if (is_out(beside) == is_out(side(k)) || (!own && !peer(is_out(side(k)) ? next_ : last_, node_of(beside))))
+        return false;
+    }
+  }
+  const bool ends_lap = token.at == cycle.size() || (token.lap == Lap::kAbort && token.at == 0);
+  return node_of(side(token.at)) == setup_.id && (!ends_lap || token_out_);
+}
+
+bool Node::plausible(const Walker& walker) {
+  const auto& path = walker.path;
+  if (walker.at >= path.size() || path[walker.at] != setup_.id || path.size() > setup_.sides) return false;
+  const bool comes_back = walker.walk != Walk::kForward;
+  if (comes_back && (walker.at + 1 >= path.size() || !peer(next_, path[walker.at + 1]) || reserved_room_ <= 0))
+    return false;
+  return walker.at == 0 ? setup_.data_node && comes_back : peer(last_, path[walker.at - 1]) != nullptr;
+}
+
 void Node::on(Token token) {
+  if (!plausible(token)) {
+    ++ignored_;
+    return;
+  }
   const auto& cycle = token.cycle;
   const auto side = [&](std::size_t index) { return cycle[index % cycle.size()]; };
   // Sides of one node that follow each other need no message.
@@ -252,6 +310,10 @@ void Node::walk_on(Walker walker) {
 }
 
 void Node::on(Walker walker) {
+  if (!plausible(walker)) {
+    ++ignored_;
+    return;
+  }
   const bool home = walker.at > 0 && setup_.data_node;
   if (walker.walk == Walk::kForward && home) {
     // The whole way is reserved: it is confirmed backwards, its end first.

@@ -5,6 +5,10 @@
 // flow, out(u) -> in(v) for one flow more over the link, in(v) -> out(u) for one less. At a data node the first costs
 // -M and the second M, with M above all else, so that flows are many first and cheap second. State changes by commits
 // only; reservations are never waited for: who cannot reserve aborts.
+//
+// Links come up while it works (link_up); a peer that is lost takes its label with it, and the tokens and walkers that
+// were with it do not come back: whoever drives the nodes lets them begin anew, from the flows that stand. A message
+// that cannot be meant for this node is ignored and counted.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -63,21 +67,30 @@ struct NodeSetup {
   std::uint32_t id = 0;
   bool data_node = false, last_stage = false;
   std::int32_t capacity = 0;
-  std::vector<std::pair<std::uint32_t, Cost>> next, last;  // peers by link cost
-  Cost one_flow = 0;                                       // M
-  std::size_t sides = 0;                                   // of all nodes: no path is longer
+  Cost one_flow = 0;      // M
+  std::size_t sides = 0;  // of all nodes: no path is longer
 };
 
 class Node {
  public:
-  Node(NodeSetup setup, const LabelsOptions& options);
+  Node(const NodeSetup& setup, const LabelsOptions& options);
+  // A unit of flow that stands already, between those two peers; before start().
+  void adopt(std::uint32_t from, std::uint32_t to);
   void start();
+  // Sends out a walker for each flow that a data node could begin and has not.
+  void walk();
+  // A link to or from a peer, or what it costs now.
+  void link_up(bool to_next, std::uint32_t peer, Cost cost);
+  void peer_lost(std::uint32_t peer);
   void handle(const Message& message);
   void handle(Timer timer);
   std::vector<Message> take_outbox() { return std::exchange(outbox_, {}); }
   std::vector<Timer> take_timers() { return std::exchange(timers_, {}); }
 
   const std::map<std::uint32_t, std::int32_t>& flows_in() const { return flows_in_; }
+  const std::map<std::uint32_t, std::int32_t>& flows_out() const { return flows_out_; }
+  // None as long as no peer is lost.
+  std::uint64_t ignored() const { return ignored_; }
   std::int32_t load() const { return load_; }
 
  private:
@@ -105,7 +118,10 @@ class Node {
   void soon(bool out);
   bool has_room() const { return load_ + reserved_room_ < setup_.capacity; }
   bool can_lose() const { return load_ - reserved_loss_ > 0; }
-  Peer* peer(std::vector<Peer>& peers, std::uint32_t node);
+  // Null: there is none.
+  static Peer* peer(std::vector<Peer>& peers, std::uint32_t node);
+  bool plausible(const Token& token);
+  bool plausible(const Walker& walker);
   void send(std::uint32_t to, Body body) { outbox_.push_back({setup_.id, to, std::move(body)}); }
 
   const NodeSetup setup_;
@@ -115,6 +131,8 @@ class Node {
   bool due_[2] = {false, false};
   bool changed_ = false;  // since the last timer to grow
   bool token_out_ = false;
+  bool started_ = false;
+  std::uint64_t ignored_ = 0;
 
   std::int32_t load_ = 0, reserved_room_ = 0, reserved_loss_ = 0;
   std::map<std::uint32_t, std::int32_t> flows_in_, reserved_in_, flows_out_;

@@ -18,6 +18,8 @@ void draw_run(Random& random, std::uint64_t iterations, ChaosSwarm& swarm) {
   run.step = {.learning_rate = 0.01, .min_learning_rate = 0.001, .warmup = 2, .iterations = run.iterations};
   run.most_excluded = 1;
   run.switches.move_relays = swarm.seed % 16 == 0;  // the search for places costs more than all the rest
+  static constexpr const char* kLocalRouters[] = {"gwtf", "labels", "swarm"};
+  if (swarm.seed % 8 == 5) run.router = kLocalRouters[swarm.seed / 8 % 3];
   Random own(mix64(swarm.seed, 0x6576616c));
   if (own.chance(0.5)) {
     run.evaluate_every = static_cast<std::uint64_t>(own.between(1, 3));

@@ -30,6 +30,11 @@ constexpr CounterRow kCounterRows[] = {
     {"dropped", &Counters::dropped},
     {"retries", &Counters::retries},
     {"elections", &Counters::elections},
+    {"routing_messages", &Counters::routing_messages},
+    {"ill_formed", &Counters::ill_formed},
+    {"routed", &Counters::routed},
+    {"unrouted", &Counters::unrouted},
+    {"rechosen", &Counters::rechosen},
 };
 static_assert(sizeof(kCounterRows) / sizeof(CounterRow) * sizeof(std::uint64_t) == sizeof(Counters));
 

@@ -38,6 +38,11 @@ struct Counters {
   std::uint64_t dropped = 0;  // messages that no longer, or do not yet, matter
   std::uint64_t retries = 0;
   std::uint64_t elections = 0;
+  std::uint64_t routing_messages = 0;  // sent by a local router
+  std::uint64_t ill_formed = 0;        // ... received, and no such
+  std::uint64_t routed = 0;            // microbatches that a plan leads over flows that local routers found ...
+  std::uint64_t unrouted = 0;          // ... and the others
+  std::uint64_t rechosen = 0;          // hops that their sender chose, and the plan had not
   void add(const Counters& other);
 };
 struct CounterRow {

@@ -14,7 +14,8 @@ bool is_quiet(const wire::Body& body) {
         return std::is_same_v<T, wire::Ping> || std::is_same_v<T, wire::Pong> || std::is_same_v<T, wire::VoteRequest> ||
                std::is_same_v<T, wire::VoteReply> || std::is_same_v<T, wire::AppendRequest> ||
                std::is_same_v<T, wire::AppendReply> || std::is_same_v<T, wire::Report> ||
-               std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Leave> || std::is_same_v<T, wire::Addresses>;
+               std::is_same_v<T, wire::Hello> || std::is_same_v<T, wire::Leave> || std::is_same_v<T, wire::Addresses> ||
+               std::is_same_v<T, wire::Routing>;
       },
       body);
 }
@@ -32,7 +33,8 @@ Node::Node(const NodeOptions& options, const wire::DurableLog& log, Time now, Pl
       evaluation_(context_),
       pipeline_(context_),
       reduction_(context_, pipeline_),
-      sync_(context_, reduction_) {
+      sync_(context_, reduction_),
+      routing_(context_) {
   context_.now = now;
   const auto& voters = options.run.voters;
   if (std::find(voters.begin(), voters.end(), options.self) != voters.end()) {
@@ -188,6 +190,7 @@ void Node::receive(NodeId from, const wire::Message& message) {
           const auto sent = Time(Duration(static_cast<std::int64_t>(body.nonce)));
           if (sent <= context_.now && context_.now - sent < seconds(60))
             context_.detector.sample(context_.now, from, context_.now - sent);
+          routing_.measured(from);
           if (body.stuck && sequencer_) sequencer_->stuck(from);
         } else if constexpr (std::is_same_v<T, wire::WantResult>) {
           if (body.stamp.epoch == context_.ledger.epoch) reduction_.receive(from, body);
@@ -197,6 +200,8 @@ void Node::receive(NodeId from, const wire::Message& message) {
           sync_.receive(from, body, message.payload);
         } else if constexpr (std::is_same_v<T, wire::NoState>) {
           sync_.receive(from, body);
+        } else if constexpr (std::is_same_v<T, wire::Routing>) {
+          routing_.receive(from, body);
         } else if constexpr (std::is_same_v<T, wire::LedgerUpdate> || std::is_same_v<T, wire::LedgerTail> ||
                              std::is_same_v<T, wire::HelloReply> || std::is_same_v<T, wire::Hello> ||
                              std::is_same_v<T, wire::Report> || std::is_same_v<T, wire::Leave>) {
@@ -295,6 +300,7 @@ void Node::peer_lost(NodeId peer) {
   // What a committed result still lacks is not waited for any longer if its owner is gone.
   if (fetch_at_ != kNever && reduction_.silent_from() == Time::min()) fetch_at_ = context_.now;
   sync_.peer_lost(peer);
+  routing_.peer_lost(peer);
 }
 
 // --- Time ------------------------------------------------------------------------------------------------------------
@@ -305,6 +311,7 @@ void Node::tick() {
   for (const auto peer : due.suspects) peer_lost(peer);
   for (const auto peer : due.pings)
     context_.send(peer, wire::Ping{static_cast<std::uint64_t>(context_.now.time_since_epoch().count())});
+  routing_.tick();
   const bool changed = view() != seen_view_;
   if (!busy_ && !changed && context_.now < work_at_) return;
   busy_ = true;
@@ -355,6 +362,7 @@ wire::Report Node::make_report() {
   if (phase_ == Phase::kWorking || phase_ == Phase::kListening) {
     pipeline_.fill(report);
     reduction_.fill(report);
+    routing_.fill(report);
   }
   report.weights_hash = weights_hash_;
   report.saved = saved_;
@@ -447,7 +455,7 @@ void Node::find_work_wake() {
 
 Time Node::next_wake() const {
   if (phase_ == Phase::kGone) return kNever;
-  Time wake = std::min(context_.detector.next_wake(), work_at_);
+  Time wake = std::min({context_.detector.next_wake(), work_at_, routing_.next_wake()});
   if (raft_) wake = std::min(wake, raft_->next_wake());
   if (sequencer_) wake = std::min(wake, sequencer_->next_wake());
   // Never a spin, whatever a part believes to be due.

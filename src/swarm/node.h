@@ -14,6 +14,7 @@
 
 #include "swarm/context.h"
 #include "swarm/evaluation.h"
+#include "swarm/local_routing.h"
 #include "swarm/pipeline.h"
 #include "swarm/raft.h"
 #include "swarm/reduction.h"
@@ -46,6 +47,7 @@ class Node {
   NodeId leader() const { return context_.leader; }
   const Counters& counters() const { return context_.counters; }
   const Pipeline& pipeline() const { return pipeline_; }
+  const LocalRouting& routing() const { return routing_; }
   const Raft* raft() const { return raft_ ? &*raft_ : nullptr; }
   const Sequencer* sequencer() const { return sequencer_ ? &*sequencer_ : nullptr; }
   const Context& context() const { return context_; }
@@ -117,6 +119,7 @@ class Node {
   Pipeline pipeline_;
   Reduction reduction_;
   StateSync sync_;
+  LocalRouting routing_;
   std::optional<Raft> raft_;            // voters only
   std::optional<Sequencer> sequencer_;  // voters only
   Phase phase_ = Phase::kOutside;

@@ -70,6 +70,7 @@ void Node::drop_work() {
   context_.reset_tasks();
   evaluation_.begin(false, StageId(0));
   pipeline_.begin(false, StageId(0));
+  routing_.begin(false, StageId(0));
   reduction_.reset();
   sync_.reset();
   holding_ = applying_ = false;
@@ -177,6 +178,7 @@ void Node::begin_iteration() {
     evaluation_.begin(false, stage_);
     pipeline_.begin(false, stage_);
     if (run_over()) {
+      routing_.begin(false, stage_);
       phase_ = Phase::kFinishing;
       if (sequencer_) sequencer_->finishing();
     }
@@ -191,6 +193,7 @@ void Node::begin_iteration() {
   phase_ = self->listener ? Phase::kListening : Phase::kWorking;
   evaluation_.begin(!self->listener, stage_);
   pipeline_.begin(!self->listener, stage_);
+  routing_.begin(!self->listener, stage_);
   auto early = std::exchange(early_, {});
   for (auto& [from, message] : early) receive(from, message);
 }

@@ -20,6 +20,7 @@ void Pipeline::begin(bool member, StageId stage) {
   to_launch_.clear();
   slots_used_ = 0;
   launched_open_ = 0;
+  greedy_.begin();
   if (!member || stage != StageId(0)) return;
   const auto& paths = context_.ledger.plan.paths;
   for (std::uint32_t m = static_cast<std::uint32_t>(paths.size()); m-- > 0;)
@@ -155,6 +156,7 @@ void Pipeline::receive(NodeId from, const wire::Backward& message, Payload paylo
   }
   if (!work.grad_in) {
     work.grad_in = std::move(payload);
+    if (work.chosen != wire::kNobody) greedy_.took(work.chosen, context_.now - work.chosen_at);
     if (work.next_engaged && work.next_tries == 0) {
       const double waited = to_seconds(context_.now - work.next_at);
       usual_wait_s_ = waited > usual_wait_s_ ? waited : usual_wait_s_ + 0.1 * (waited - usual_wait_s_);
@@ -239,6 +241,12 @@ void Pipeline::advance(Work& work) {
 
 void Pipeline::engage_next(Work& work) {
   if (work.repair) return ask_next(work, false);
+  if (greedy_.used() && work.chosen == wire::kNobody && after(work.part) < context_.head_part()) {
+    work.chosen = greedy_.choose(StageId(after(work.part).value()), work.microbatch, work.avoid);
+    work.chosen_at = context_.now;
+    auto& hop = work.hops[after(work.part).value()];
+    if (work.chosen != wire::kNobody && work.chosen != std::exchange(hop, work.chosen)) ++context_.counters.rechosen;
+  }
   const auto node = resolve(work, after(work.part));
   work.next_engaged = node != wire::kNobody;
   work.next_at = context_.now;
@@ -249,7 +257,10 @@ void Pipeline::deliver(Work& work) {
   if (work.act_out) {
     for (const auto node : work.act_waiters) {
       if (!work.act_sent.insert(node).second) continue;
-      const bool stands_in = context_.ledger.plan.paths[work.microbatch.value()][work.part.value() + 1] != node;
+      const auto meant = work.chosen != wire::kNobody
+                             ? work.chosen
+                             : context_.ledger.plan.paths[work.microbatch.value()][work.part.value() + 1];
+      const bool stands_in = meant != node;
       context_.send(
           node,
           wire::Forward{context_.stamp(), work.microbatch, after(work.part), stands_in, work.hops, context_.suspects()},

@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "swarm/context.h"
+#include "swarm/greedy_hops.h"
 
 namespace tributary::swarm {
 
 class Pipeline {
  public:
-  explicit Pipeline(Context& context) : context_(context) {}
+  explicit Pipeline(Context& context) : context_(context), greedy_(context) {}
 
   // Asked before a finished contribution is folded; false discards it (another node owns it).
   std::function<bool(std::uint32_t key)> wants_fold = [](std::uint32_t) { return true; };
@@ -70,7 +71,8 @@ class Pipeline {
     bool holds_slot = false;
     bool next_engaged = false, prev_asked = false;
     bool grad_delivered = false;
-    Time next_at{}, prev_at{};
+    NodeId chosen = wire::kNobody;  // for the next part, by a sender that chooses (GreedyHops)
+    Time next_at{}, prev_at{}, chosen_at{};
     int next_tries = 0, prev_tries = 0;
     double loss = 0;
     std::uint64_t tokens = 0;
@@ -107,6 +109,7 @@ class Pipeline {
   Duration patience(int tries) const;
 
   Context& context_;
+  GreedyHops greedy_;
   bool member_ = false;
   StageId stage_;
   std::map<Key, Work> works_;

@@ -80,9 +80,9 @@ bool usable(const Stages& stages, const std::vector<NodeId>& path) {
   return true;
 }
 
-// The flows of run.router, by data node; none if it is not a flow::Router or cannot serve this network.
-std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, const Stages& stages) {
-  if (run.router == "earliest-finish" || run.router == "planned") return {};
+// The flows of run.router, by data node; none if it is not a central flow::Router or cannot serve this network.
+Chains route(const RunOptions& run, const Stages& stages) {
+  if (run.router == "earliest-finish" || run.router == "planned" || is_local(run.router)) return {};
   const auto router = flow::make_router(run.router);
   if (!router) return {};
   flow::Network network;
@@ -107,7 +107,7 @@ std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, 
       }
   const auto solution = (*router)->solve(network, mix64(network.size(), run.microbatches));
   if (!solution) return {};
-  std::map<NodeId, std::vector<std::vector<NodeId>>> flows;
+  Chains flows;
   for (const auto& indices : solution->flows) {
     std::vector<NodeId> path;
     for (const auto index : indices) path.push_back(nodes[index.value()]->member.node);
@@ -118,8 +118,10 @@ std::map<NodeId, std::vector<std::vector<NodeId>>> route(const RunOptions& run, 
 
 }  // namespace
 
+bool is_local(const std::string& router) { return router == "gwtf" || router == "labels" || router == "swarm"; }
+
 wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given,
-                     const std::vector<std::vector<NodeId>>& previous, std::uint64_t seed) {
+                     const std::vector<std::vector<NodeId>>& previous, std::uint64_t seed, const Chains& chains) {
   const auto candidates = with_estimates(given);
   wire::Plan plan;
   Stages stages(run.stages + 1);
@@ -145,7 +147,7 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given,
 
   for (const auto& members : stages) weigh_shares(members, plan, run.switches.uneven_shares);
 
-  auto flows = route(run, stages);
+  const auto flows = is_local(run.router) ? chains : route(run, stages);
   const auto greedy = [&](const std::vector<Duration>& held) {
     Paths paths;
     std::map<NodeId, Duration> busy;
@@ -157,7 +159,8 @@ wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& given,
   std::map<NodeId, std::size_t> turn;
   for (std::uint32_t m = 0; m < run.microbatches; ++m) {
     const auto data_node = plan.paths[m].front();
-    if (const auto& own = flows[data_node]; !own.empty()) plan.paths[m] = own[turn[data_node]++ % own.size()];
+    if (const auto own = flows.find(data_node); own != flows.end() && !own->second.empty())
+      plan.paths[m] = own->second[turn[data_node]++ % own->second.size()];
   }
   if (run.router != "planned") return plan;
   // The last plan's paths where their nodes are still there, so that the search goes on from iteration to iteration.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "swarm/chains.h"
 #include "swarm/options.h"
 #include "wire/messages.h"
 
@@ -19,12 +20,16 @@ struct Candidate {
 
 // Paths for all microbatches over the members that are no listeners, by measured compute times and links, as run.router
 // says: "planned" by the predicted time of the iteration, going on from the `previous` paths (predicted_paths.h);
-// "earliest-finish" sends each where it is expected to finish first; a flow::Router finds flows within the relays'
-// slots at the least sum of link costs d(i,j) = (c_i + c_j)/2 + round trip (gwtf.md), which the microbatches take in
-// turn. What a router does not serve falls back to earliest-finish. Requires a usable member in every stage. Members
-// come back ordered by node.
+// "earliest-finish" sends each where it is expected to finish first, and so does "swarm", whose senders choose anew;
+// another flow::Router finds flows within the relays' slots at the least sum of link costs d(i,j) = (c_i + c_j)/2 +
+// round trip (gwtf.md), which the microbatches take in turn; "gwtf" and "labels" have found theirs among the relays
+// (`chains`). What a router does not serve falls back to earliest-finish. Requires a usable member in every stage.
+// Members come back ordered by node.
 wire::Plan make_plan(const RunOptions& run, const std::vector<Candidate>& candidates,
-                     const std::vector<std::vector<NodeId>>& previous = {}, std::uint64_t seed = 0);
+                     const std::vector<std::vector<NodeId>>& previous = {}, std::uint64_t seed = 0,
+                     const Chains& chains = {});
+// Whether that router runs among the relays rather than at the leader.
+bool is_local(const std::string& router);
 
 // The stage where one more relay helps most: one that the next death would empty, or else the one whose members do the
 // fewest microbatches per second.

@@ -128,6 +128,7 @@ class Sequencer {
   void send_orders();
   bool try_commit();
   wire::Plan next_plan();
+  Chains found_chains(const std::vector<Candidate>& candidates);
   void complete_checkpoints();
 
   Context& context_;

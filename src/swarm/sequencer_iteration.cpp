@@ -348,6 +348,27 @@ bool Sequencer::admit_newcomers() {
   return true;
 }
 
+// What the local routers of those nodes have found by now.
+Chains Sequencer::found_chains(const std::vector<Candidate>& candidates) {
+  const auto& run = context_.options.run;
+  if (!is_local(run.router) || run.router == "swarm") return {};
+  std::map<NodeId, StageId> stage_of;
+  std::map<NodeId, std::vector<wire::FlowPiece>> pieces;
+  for (const auto& candidate : candidates) {
+    if (candidate.member.listener) continue;
+    stage_of[candidate.member.node] = candidate.member.stage;
+    const auto& report = peers_.at(candidate.member.node).report;
+    if (report && report->stage == candidate.member.stage && report->incarnation == candidate.member.incarnation)
+      pieces[candidate.member.node] = report->flows;
+  }
+  auto chains = string_chains(run.stages, stage_of, pieces);
+  for (std::uint32_t m = 0; m < run.microbatches; ++m) {
+    const auto found = chains.find(raft_.ledger().plan.paths[m].front());
+    ++(found != chains.end() ? context_.counters.routed : context_.counters.unrouted);
+  }
+  return chains;
+}
+
 wire::Plan Sequencer::next_plan() {
   const auto& ledger = raft_.ledger();
   std::vector<Candidate> candidates;
@@ -379,7 +400,8 @@ wire::Plan Sequencer::next_plan() {
     if (member && member->incarnation == peer.incarnation) continue;
     candidates.push_back(candidate(node, peer, place_for(node, *peer.hello, [&] { return candidates; }), true));
   }
-  return make_plan(context_.options.run, candidates, ledger.plan.paths, ledger.iteration.value());
+  const auto chains = found_chains(candidates);
+  return make_plan(context_.options.run, candidates, ledger.plan.paths, ledger.iteration.value(), chains);
 }
 
 }  // namespace tributary::swarm

@@ -50,7 +50,7 @@ TRIBUTARY_FIELDS(Owned, a, b)
 TRIBUTARY_FIELDS(Share, a, b, c)
 TRIBUTARY_FIELDS(Orders, a, b, c, d, e, f, g, h, i)
 TRIBUTARY_FIELDS(LinkSample, a, b, c)
-TRIBUTARY_FIELDS(Report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y)
+TRIBUTARY_FIELDS(Report, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z)
 TRIBUTARY_FIELDS(Forward, a, b, c, d, e, f)
 TRIBUTARY_FIELDS(Backward, a, b, c, d, e)
 TRIBUTARY_FIELDS(Want, a, b, c, d, e, f, g)
@@ -63,6 +63,8 @@ TRIBUTARY_FIELDS(NoState, a, b, c)
 TRIBUTARY_FIELDS(Addresses::Entry, a, b, c)
 TRIBUTARY_FIELDS(Addresses, a)
 TRIBUTARY_FIELDS(Evaluate, a, b, c, d)
+TRIBUTARY_FIELDS(FlowPiece, a, b, c, d)
+TRIBUTARY_FIELDS(Routing, a, b)
 TRIBUTARY_FIELDS(DurableLog, a, b, c, d, e)
 
 template <>
@@ -180,6 +182,7 @@ void get(const msgpack::object& in, std::optional<T>& v) {
     get(in, v.emplace());
   }
 }
+void get(const msgpack::object& in, Routing& v);
 template <class... Ts>
 void get(const msgpack::object& in, std::variant<Ts...>& v) {
   if (in.type != msgpack::type::ARRAY || in.via.array.size != 2) bad("not a [type, fields] pair");
@@ -194,6 +197,11 @@ void get(const msgpack::object& in, T& v) {
     [[maybe_unused]] std::uint32_t i = 0;
     (get(in.via.array.ptr[i++], fields), ...);
   });
+}
+
+void get(const msgpack::object& in, Routing& v) {
+  get<Routing>(in, v);
+  if (v.words.size() > kMostRoutingWords) bad("a routing message is too long");
 }
 
 template <class T>
@@ -243,10 +251,11 @@ Result<DurableLog> decode_log(std::span<const std::byte> bytes) {
 }
 
 const char* name_of(const Body& body) {
-  static constexpr const char* kNames[] = {
-      "VoteRequest", "VoteReply",    "AppendRequest", "AppendReply", "Ping",    "Pong",      "Hello",    "HelloReply",
-      "Leave",       "LedgerUpdate", "Orders",        "Report",      "Forward", "Backward",  "Want",     "Partial",
-      "Gathered",    "WantResult",   "WantState",     "StateChunk",  "NoState", "Addresses", "Evaluate", "LedgerTail"};
+  static constexpr const char* kNames[] = {"VoteRequest", "VoteReply", "AppendRequest", "AppendReply", "Ping",
+                                           "Pong",        "Hello",     "HelloReply",    "Leave",       "LedgerUpdate",
+                                           "Orders",      "Report",    "Forward",       "Backward",    "Want",
+                                           "Partial",     "Gathered",  "WantResult",    "WantState",   "StateChunk",
+                                           "NoState",     "Addresses", "Evaluate",      "LedgerTail",  "Routing"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];
 }

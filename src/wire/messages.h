@@ -255,6 +255,15 @@ struct LinkSample {
   std::uint32_t delay_us = 0;         // smoothed round trip
   std::uint32_t kilobytes_per_s = 0;  // towards the peer, smoothed; 0: nothing large was sent yet
 };
+// A piece of a flow that a local router (`gwtf`, `labels`) has found: unit `id` at its sender goes on to `next`, as
+// whose unit `next_id`. Where units are not told apart, `units` of them go there and the ids are 0.
+struct FlowPiece {
+  std::uint32_t id = 0;
+  NodeId next;
+  std::uint32_t next_id = 0;
+  std::uint32_t units = 1;
+  bool operator==(const FlowPiece&) const = default;
+};
 // All that a node has done of the iteration; each one replaces the former. Sent on change and now and then.
 struct Report {
   Stamp stamp;
@@ -281,6 +290,15 @@ struct Report {
   std::uint32_t backward_us = 0;        // measured; 0 for a data node
   std::vector<LinkSample> links;        // that have changed since the last report; all, now and then
   std::uint64_t repairs = 0;            // counters since the process began
+  std::vector<FlowPiece> flows;         // as they stand; from them the leader strings the next plan's paths
+};
+
+// Between nodes of neighbouring stages, or of one: a local router's messages. What the words mean is the router's
+// matter (flow/agent.h), not the encoding's; at most kMostRoutingWords.
+inline constexpr std::size_t kMostRoutingWords = 1 << 14;
+struct Routing {
+  Stamp stamp;  // the iteration in which the routers that speak here began
+  std::vector<std::uint64_t> words;
 };
 
 // --- Pipeline --------------------------------------------------------------------------------------------------------
@@ -374,7 +392,7 @@ struct NoState {
 
 using Body = std::variant<VoteRequest, VoteReply, AppendRequest, AppendReply, Ping, Pong, Hello, HelloReply, Leave,
                           LedgerUpdate, Orders, Report, Forward, Backward, Want, Partial, Gathered, WantResult,
-                          WantState, StateChunk, NoState, Addresses, Evaluate, LedgerTail>;
+                          WantState, StateChunk, NoState, Addresses, Evaluate, LedgerTail, Routing>;
 
 struct Message {
   Body body;

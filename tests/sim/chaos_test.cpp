@@ -20,11 +20,31 @@ struct Minimum {
   std::uint64_t least;
 };
 constexpr Minimum kMinima[] = {
-    {"repairs", 300},    {"replays", 100},           {"deep_replays", 3}, {"retractions", 40},
-    {"duplicates", 200}, {"excluded", 300},          {"stale_orders", 8}, {"resealed", 400},
-    {"adopted", 0},      {"rewinds", 300},           {"late_chunks", 0},  {"joins", 300},
-    {"rejoins", 30},     {"false_suspicions", 1000}, {"early", 200},      {"dropped", 300},
-    {"retries", 100},    {"elections", 200},         {"promoted", 300},   {"moved", 0},
+    {"repairs", 300},
+    {"replays", 100},
+    {"deep_replays", 3},
+    {"retractions", 40},
+    {"duplicates", 200},
+    {"excluded", 300},
+    {"stale_orders", 8},
+    {"resealed", 400},
+    {"adopted", 0},
+    {"rewinds", 300},
+    {"late_chunks", 0},
+    {"joins", 300},
+    {"rejoins", 30},
+    {"false_suspicions", 1000},
+    {"early", 200},
+    {"dropped", 300},
+    {"retries", 100},
+    {"elections", 200},
+    {"promoted", 300},
+    {"moved", 0},
+    {"routing_messages", 10000},
+    {"ill_formed", 0},
+    {"routed", 100},
+    {"unrouted", 10},
+    {"rechosen", 100},
 };
 
 class Churn : public testing::TestWithParam<std::uint64_t> {};

@@ -63,12 +63,25 @@ TEST_P(EveryRouter, ServesSeveralDataNodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, EveryRouter,
-                         testing::Values("planned", "earliest-finish", "gwtf", "swarm", "optimal"),
+                         testing::Values("planned", "earliest-finish", "gwtf", "labels", "swarm", "optimal"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');
                            return name;
                          });
+
+TEST(Planner, MicrobatchesTakeTheFlowsOfTheirDataNodeInTurnAndTheOthersFinishEarliest) {
+  auto candidates = two_by_two();
+  candidates.push_back(candidate(5, 0, 0, 8));
+  const auto n = [](std::uint32_t id) { return NodeId(id); };
+  const Chains chains = {{n(0), {{n(0), n(2), n(3), n(0)}, {n(0), n(1), n(4), n(0)}}}};
+  const auto plan = make_plan(run_with("gwtf"), candidates, {}, 0, chains);
+  EXPECT_EQ(plan.paths[0], chains.at(n(0))[0]);
+  EXPECT_EQ(plan.paths[2], chains.at(n(0))[1]);
+  EXPECT_EQ(plan.paths[4], chains.at(n(0))[0]);
+  const auto without = make_plan(run_with("earliest-finish"), candidates);
+  for (const std::size_t m : {1, 3, 5}) EXPECT_EQ(plan.paths[m], without.paths[m]);
+}
 
 TEST(Planner, EarliestFinishGivesTheSlowRelayLessWork) {
   const auto plan = make_plan(run_with("earliest-finish"), two_by_two());

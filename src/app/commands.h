@@ -110,6 +110,7 @@ struct SimRunArguments {
   std::filesystem::path trace;       // empty: none
   bool check = false;                // the protocol's rules too
   std::vector<std::string> without;  // parts of its trouble that are left out
+  std::vector<std::string> off;      // of sim::ideas(): what the protocol does without
   bool json = false;
 };
 // Fails if the swarm does not get to the scenario's end.

@@ -154,6 +154,9 @@ void add_run(CLI::App& sim, int& code) {
   std::string parts;
   for (const auto& part : sim::trouble_parts()) parts += (parts.empty() ? "" : " | ") + part;
   command->add_option("--without", arguments->without, "parts of its trouble to leave out: " + parts)->delimiter(',');
+  std::string ideas;
+  for (const auto& idea : sim::ideas()) ideas += (ideas.empty() ? "" : " | ") + idea.name;
+  command->add_option("--off", arguments->off, "ideas that the protocol does without: " + ideas)->delimiter(',');
   command->add_flag("--json", arguments->json, "print everything as JSON");
   command->footer("Example: tributary sim run examples/ten-locations.toml --churn 0.1 --trace trace.json");
   command->callback([arguments, &code] { code = sim_run(*arguments); });

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "sim/ablation.h"
 #include "sim/dealing.h"
 #include "sim/rehearsal.h"
 #include "text/files.h"
@@ -122,6 +123,9 @@ int sim_run(const SimRunArguments& arguments) {
   for (const auto& part : arguments.without)
     if (const auto left_out = sim::leave_out(part, *scenario); !left_out)
       return fail("--without: " + left_out.error().message, kWrongUse);
+  for (const auto& idea : arguments.off)
+    if (const auto turned = sim::turn_off(idea, *scenario); !turned)
+      return fail("--off: " + turned.error().message, kWrongUse);
   sim::RehearsalOptions options;
   options.check = arguments.check;
   options.seed = arguments.seed;

@@ -180,12 +180,8 @@ void World::heal(NodeId from, NodeId to) {
 }
 
 void World::heal_all() {
-  std::vector<std::uint64_t> blocked;
-  for (const auto& [pair, link] : links_)
-    if (link.blocked) blocked.push_back(pair);
-  std::sort(blocked.begin(), blocked.end());
-  for (const auto pair : blocked)
-    heal(NodeId(static_cast<std::uint32_t>(pair >> 32)), NodeId(static_cast<std::uint32_t>(pair)));
+  for (auto& [from, links] : links_)
+    for (auto& [to, link] : links) heal(from, to);
 }
 
 Duration World::latency(NodeId from, NodeId to) {

@@ -13,7 +13,6 @@
 #include <queue>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "sim/symbolic_compute.h"
@@ -139,7 +138,7 @@ class World {
   };
 
   Machine& machine_of(NodeId id);
-  Link& link_of(NodeId from, NodeId to) { return links_[std::uint64_t{from.value()} << 32 | to.value()]; }
+  Link& link_of(NodeId from, NodeId to) { return links_[from][to]; }
   void handle(NodeId id, const swarm::Event& event);
   void deliver(NodeId id, std::uint64_t life, const swarm::Event& event);
   void carry_out(NodeId id, Machine& machine, swarm::Effect& effect);
@@ -162,7 +161,7 @@ class World {
   std::priority_queue<Scheduled, std::vector<Scheduled>, std::greater<>> queue_;
   std::map<NodeId, Machine> machines_;
   std::vector<Machine*> by_id_;  // the same, of small ids
-  std::unordered_map<std::uint64_t, Link> links_;
+  std::map<NodeId, std::map<NodeId, Link>> links_;  // by sender, receiver
   std::map<NodeId, std::string> exits_;
   std::shared_ptr<Disk> shared_disk_ = std::make_shared<Disk>();
   swarm::Counters gone_;  // of processes that have ended

@@ -139,9 +139,9 @@ bool Context::reachable(NodeId node) const {
   return !dead.contains(node) && (node == options.self || !detector.suspected(node));
 }
 
-bool Context::usable(NodeId node) const {
+bool Context::usable(NodeId node, StageId stage) const {
   const auto* member = member_of(ledger.plan, node);
-  return member && !member->listener && reachable(node);
+  return member && member->stage == stage && !member->listener && reachable(node);
 }
 
 NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set<NodeId>& avoid) const {
@@ -154,12 +154,12 @@ NodeId Context::replacement(PartId part, MicrobatchId microbatch, const std::set
   if (first) stand_ins->second = choose_stand_ins(ledger.plan, stage);
   if (const auto& chosen = stand_ins->second; microbatch.value() < chosen.size()) {
     const auto node = chosen[microbatch.value()];
-    if (usable(node) && !avoid.contains(node)) return node;
+    if (usable(node, stage) && !avoid.contains(node)) return node;
   }
   NodeId best = wire::kNobody;
   std::uint64_t best_score = 0;
   for (const auto& member : ledger.plan.members) {
-    if (member.stage != stage || !usable(member.node) || avoid.contains(member.node)) continue;
+    if (!usable(member.node, stage) || avoid.contains(member.node)) continue;
     // Rendezvous hashing: who dies elsewhere does not change the choice. Stage 0's two parts stay together.
     const auto score = mix64(mix64(microbatch.value(), stage.value()), member.node.value());
     if (best == wire::kNobody || score > best_score) {

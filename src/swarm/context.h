@@ -89,8 +89,9 @@ class Context {
   PartId head_part() const { return PartId(static_cast<std::uint16_t>(stages() + 1)); }
   // The stage that does a part.
   StageId stage_of(PartId part) const { return part == head_part() ? StageId(0) : StageId(part.value()); }
-  // Usable for work of this plan: in it, no listener, not dead by the leader's word, not suspected here.
-  bool usable(NodeId node) const;
+  // Usable for work of this plan in `stage`: a member there (who died may be back in another stage), no listener, not
+  // dead by the leader's word, not suspected here.
+  bool usable(NodeId node, StageId stage) const;
   // Not dead by the leader's word, nor suspected here; a listener may be.
   bool reachable(NodeId node) const;
   // Who stands in for part `part` of `microbatch`: the same choice on every node with the same knowledge. Nobody if

@@ -75,7 +75,7 @@ void Evaluation::compute(PartId part, std::uint32_t batch, std::vector<NodeId> p
 
 void Evaluation::forward(PartId to, std::uint32_t batch, std::vector<NodeId> path, const Payload& output) {
   auto& hop = path[to.value()];
-  if (!context_.usable(hop)) hop = context_.replacement(to, MicrobatchId(batch), {});
+  if (!context_.usable(hop, context_.stage_of(to))) hop = context_.replacement(to, MicrobatchId(batch), {});
   if (hop == wire::kNobody) return;
   if (hop == context_.options.self) return compute(to, batch, std::move(path), output);
   const auto next = hop;

@@ -32,7 +32,8 @@ void LocalRouting::begin(bool member, StageId stage) {
   }
   const auto now = context_.stamp();
   const bool fresh = !agent_ || moved || generation_.epoch != now.epoch;
-  const bool back = std::any_of(lost_.begin(), lost_.end(), [&](NodeId peer) { return context_.usable(peer); });
+  const bool back =
+      std::any_of(lost_.begin(), lost_.end(), [&](NodeId peer) { return context_.usable(peer, peers_.at(peer)); });
   if (fresh || anew_ || back || now.iteration.value() % kGenerationLasts == 0 || !same_members()) {
     start(!fresh);
   } else {

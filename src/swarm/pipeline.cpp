@@ -83,7 +83,7 @@ void Pipeline::learn(Work& work, NodeId from, const std::vector<NodeId>& hops, c
 
 NodeId Pipeline::resolve(Work& work, PartId part) {
   auto& hop = work.hops[part.value()];
-  if (hop != wire::kNobody && context_.usable(hop) && !work.avoid.contains(hop)) return hop;
+  if (hop != wire::kNobody && context_.usable(hop, context_.stage_of(part)) && !work.avoid.contains(hop)) return hop;
   auto next = context_.replacement(part, work.microbatch, work.avoid);
   if (next == wire::kNobody) {
     work.avoid.clear();

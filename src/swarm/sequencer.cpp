@@ -160,9 +160,9 @@ void Sequencer::judge_silence() {
   }
 }
 
-bool Sequencer::live(NodeId node) const {
+bool Sequencer::serves(NodeId node, StageId stage) const {
   const auto* member = member_of(raft_.ledger().plan, node);
-  return member && !member->listener && live(*member);
+  return member && member->stage == stage && !member->listener && live(*member);
 }
 
 bool Sequencer::live(const wire::Member& member) const {

@@ -89,7 +89,7 @@ class Sequencer {
   void judge_silence();
   bool live(const wire::Member& member) const;
   // A full member, living.
-  bool live(NodeId node) const;
+  bool serves(NodeId node, StageId stage) const;
   const wire::Report* current_report(const wire::Member& member) const;
   // ... whose sums are of the set that counts now: its sender knew all that is excluded.
   const wire::Report* settled_report(const wire::Member& member) const;

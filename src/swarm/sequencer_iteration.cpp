@@ -87,7 +87,7 @@ void Sequencer::assign_orphans() {
     if (!held({PartId(0), m})) {
       // Still on its way, unless the data node that drives it is gone.
       const auto driver = assigned_.contains({PartId(0), m}) ? assigned_[{PartId(0), m}] : ledger.plan.paths[i].front();
-      if (!live(driver)) {
+      if (!serves(driver, StageId(0))) {
         assigned_.erase({PartId(0), m});
         assign({PartId(0), m});
       }
@@ -102,10 +102,10 @@ void Sequencer::assign_orphans() {
       }
       // The embedding's gradient is there, so somebody did this part. If it lives, its report is on its way.
       const auto [since, added] = uncovered_since_.try_emplace(key, context_.now);
-      const bool maker_gone = !hops || !live((*hops)[p]);
+      const bool maker_gone = !hops || !serves((*hops)[p], context_.stage_of(key.first));
       if (!maker_gone && context_.now < since->second + grace) continue;
       const auto assigned = assigned_.find(key);
-      if (assigned != assigned_.end() && live(assigned->second)) continue;
+      if (assigned != assigned_.end() && serves(assigned->second, context_.stage_of(key.first))) continue;
       assigned_.erase(key);
       assign(key);
     }
@@ -114,13 +114,14 @@ void Sequencer::assign_orphans() {
 
 NodeId Sequencer::neighbour(PartId part, MicrobatchId microbatch) const {
   if (held({part, microbatch})) return holders({part, microbatch}).front();
+  const auto stage = context_.stage_of(part);
   const auto assigned = assigned_.find({part, microbatch});
-  if (assigned != assigned_.end() && live(assigned->second)) return assigned->second;
+  if (assigned != assigned_.end() && serves(assigned->second, stage)) return assigned->second;
   const auto* hops = hops_[microbatch.value()];
-  if (hops && live((*hops)[part.value()])) return (*hops)[part.value()];
+  if (hops && serves((*hops)[part.value()], stage)) return (*hops)[part.value()];
   const auto planned = raft_.ledger().plan.paths[microbatch.value()][part.value()];
-  if (live(planned)) return planned;
-  const auto others = members(context_.stage_of(part), false);
+  if (serves(planned, stage)) return planned;
+  const auto others = members(stage, false);
   return others.empty() ? wire::kNobody : others[microbatch.value() % others.size()]->node;
 }
 
@@ -152,9 +153,9 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
       const bool keep =
           kept != owner_before.end() && std::find(holding.begin(), holding.end(), kept->second) != holding.end();
       owner = keep ? kept->second : holding.front();
-    } else if (sealed_before && assigned != assigned_.end() && live(assigned->second)) {
+    } else if (sealed_before && assigned != assigned_.end() && serves(assigned->second, stage)) {
       owner = assigned->second;
-    } else if (sealed_before && kept != owner_before.end() && live(kept->second)) {
+    } else if (sealed_before && kept != owner_before.end() && serves(kept->second, stage)) {
       owner = kept->second;
     } else {
       return orders;  // not all there yet
@@ -170,11 +171,12 @@ wire::Orders Sequencer::make_orders(StageId stage) const {
   for (std::size_t i = 0; i < orders.shares.size(); ++i) {
     auto& share = orders.shares[i];
     // A living owner keeps its range; a dead one's goes to somebody who has the result already, if anybody does.
-    if (sealed_before && i < before->second.content.shares.size() && live(before->second.content.shares[i].owner)) {
+    if (sealed_before && i < before->second.content.shares.size() &&
+        serves(before->second.content.shares[i].owner, stage)) {
       share.owner = before->second.content.shares[i].owner;
       continue;
     }
-    if (!live(share.owner)) share.owner = summers[i % summers.size()];
+    if (!serves(share.owner, stage)) share.owner = summers[i % summers.size()];
     for (const auto* member : members(stage, false)) {
       const auto* report = settled_report(*member);
       if (report && std::find(report->shares_done.begin(), report->shares_done.end(), i) != report->shares_done.end()) {
@@ -190,8 +192,8 @@ void Sequencer::send_orders() {
   const auto& ledger = raft_.ledger();
   std::map<StageId, std::map<NodeId, std::vector<wire::Assignment>>> assignments;
   for (const auto& [key, node] : assigned_) {
-    if (!live(node)) continue;
     const auto [part, microbatch] = key;
+    if (!serves(node, context_.stage_of(part))) continue;
     const auto& holding = holders(key);
     if (std::find(holding.begin(), holding.end(), node) != holding.end()) continue;
     wire::Assignment a{part, microbatch, wire::kNobody, wire::kNobody};

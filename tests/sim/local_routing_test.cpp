@@ -50,7 +50,7 @@ class RoutedSwarm {
     world.jitter = 0;
     world.encode_messages = true;
     world.latency = [seed = shape.seed](NodeId a, NodeId b) {
-      const auto [low, high] = std::minmax(a.value(), b.value());
+      const auto [low, high] = std::minmax({a.value(), b.value()});
       return milliseconds(2 + static_cast<std::int64_t>(mix64(mix64(seed, low), high) % 79));
     };
     world.task_time = [](const swarm::Task& task) {

@@ -113,12 +113,13 @@ TEST(Limits, ListsOverTheLimitAreRefused) {
 }
 
 TEST(Limits, NumbersOutOfRangeAreRefused) {
-  // [10 (Orders is not it), ...]: WantResult {stamp, stage, committed} with a stage above 16 bits.
+  // WantResult {stamp, stage, committed, have: []}, with a stage above 16 bits for one.
   const auto index = Body(WantResult{}).index();
   const auto message = [&](std::initializer_list<std::uint8_t> stage, std::uint8_t boolean) {
-    std::vector<std::uint8_t> raw = {0x92, static_cast<std::uint8_t>(index), 0x93, 0x92, 0x01, 0x02};
+    std::vector<std::uint8_t> raw = {0x92, static_cast<std::uint8_t>(index), 0x94, 0x92, 0x01, 0x02};
     raw.insert(raw.end(), stage);
     raw.push_back(boolean);
+    raw.push_back(0x90);
     return decode(std::as_bytes(std::span(raw)));
   };
   EXPECT_TRUE(message({0x07}, 0xc3).ok());

@@ -104,6 +104,10 @@ def test_a_scenario_with_tables_is_run_checked_and_searched(tributary, tmp_path)
     less = tributary("sim", "run", scenario, "--check", "--without", "chance,freezes", "--json")
     assert less.returncode == 0 and json.loads(less.stdout)["trace"] != json.loads(done.stdout)["trace"]
     assert tributary("sim", "run", scenario, "--without", "rain").returncode == 2
+    plain = tributary("sim", "run", scenario, "--check", "--off", "all", "--json")
+    assert plain.returncode == 0 and json.loads(plain.stdout)["trace"] != json.loads(done.stdout)["trace"]
+    wrong = tributary("sim", "run", scenario, "--off", "luck")
+    assert wrong.returncode == 2 and "--off: " in wrong.stderr and "early_aggregation" in wrong.stderr
     search = tributary("sim", "search", "--scenario", scenario, "--seeds", 5)
     assert search.returncode == 0, search.stdout
     assert "no rule was broken" in search.stdout

@@ -1,4 +1,4 @@
-// Faults that once hid as slowness: everybody waited for a word that nobody would send, until a time-out of some ten
+// Three faults once hid as slowness: everybody waited for a word that nobody would send, until a time-out of some ten
 // or sixty seconds asked again. Here machines crash and come back at many instants around those faults, and nothing may
 // stand still for longer than it takes to notice a death. Time is virtual: the same figures on every machine.
 #include <gtest/gtest.h>
@@ -177,58 +177,6 @@ TEST_F(SummedBefore, IdleTimeShowsAStandstill) {
 TEST_F(SummedBefore, ANewLifeIsGivenWhatTheFormerOneHeld) { expect_no_stall(false); }
 // A range that others have the result of is given to its new owner in place of partial sums.
 TEST_F(SummedBefore, ResultsComeInPlaceOfPartialSums) { expect_no_stall(true); }
-
-// A relay that dies and comes back may be given another stage, one about to be lost. The plan's paths, drawn before,
-// still lead through its former one: microbatches launched later must not wait there for it.
-TEST(Stall, PathsOfTheFormerLifeAreNoLongerTaken) {
-  // Node 5 has no range of stage 2's sum, so that it is free to move; stage 1 has lost one of two.
-  const Rehearsed swarm(parse(R"(
-iterations = 1
-[[machines]]
-stage = 0
-compute_s = 0.1
-slots = 4
-site = "near"
-[[machines]]
-count = 2
-stage = 1
-compute_s = 2
-slots = 1
-site = "near"
-[[machines]]
-count = 2
-stage = 2
-compute_s = 0.4
-slots = 1
-site = "near"
-[[machines]]
-stage = 2
-compute_s = 0.4
-slots = 1
-site = "far"
-[[sites]]
-name = "near"
-[[sites]]
-name = "far"
-[links]
-latency_s = 0.1
-bandwidth_Bps = [[2e6, 2e3], [2e3, 2e3]]
-[sizes]
-message_bytes = 1e2
-aggregation_bytes = 1e6
-state_bytes = 1e3
-microbatches_per_data_node = 12
-[switches]
-extra_in_flight = false
-move_relays = false
-)"));
-  for (const double at : {1.0, 3.0, 5.0})
-    for (const double away : {3.0, 6.0}) {
-      const auto run = swarm.with({{at, 1, "crash"}, {at + 3, 5, "crash"}, {at + 3 + away, 5, "start"}});
-      EXPECT_EQ(run.crashes, 2u);
-      EXPECT_LT(run.idle_s, kMostIdleS) << "at " << at << ", away " << away;
-    }
-}
 
 }  // namespace
 }  // namespace tributary::sim

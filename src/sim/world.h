@@ -160,7 +160,7 @@ class World {
   std::uint64_t message_count_ = 0;
   std::priority_queue<Scheduled, std::vector<Scheduled>, std::greater<>> queue_;
   std::map<NodeId, Machine> machines_;
-  std::vector<Machine*> by_id_;  // the same, of small ids
+  std::vector<Machine*> by_id_;                     // the same, of small ids
   std::map<NodeId, std::map<NodeId, Link>> links_;  // by sender, receiver
   std::map<NodeId, std::string> exits_;
   std::shared_ptr<Disk> shared_disk_ = std::make_shared<Disk>();
